@@ -10,14 +10,14 @@ import { PARALLEL_ACTS } from "./parallel-acts.ts";
 import { OBSERVE_ACTS } from "./observe-acts.ts";
 import { forgedLines } from "../src/certify/model-server/directives.ts";
 import { environment, processesOf, run, settle, signal, until } from "../src/certify/place.ts";
-import type { Act, World } from "../src/certify/world.ts";
+import type { LabAct, LabWorld } from "../src/certify/world.ts";
 import { REVIEW_ACTS } from "./review-acts.ts";
 import { REVIEW_RIGHTS_ACTS } from "./review-rights-acts.ts";
 import { SUPERVISOR_ACTS } from "./supervisor-acts.ts";
 
 const DEADLINE_MS = 60_000;
 
-export const ACTS: Readonly<Record<string, Act>> = {
+export const ACTS: Readonly<Record<string, LabAct>> = {
   ...CERTIFY_ACTS,
   ...REVIEW_ACTS,
   ...REVIEW_RIGHTS_ACTS,
@@ -122,7 +122,7 @@ export const ACTS: Readonly<Record<string, Act>> = {
 };
 
 /** A program in the engine's place that does something and then becomes the engine. */
-function stand(world: World, script: string): void {
+function stand(world: LabWorld, script: string): void {
   const file = join(world.place.root, "stand", world.lab.engine);
   mkdirSync(join(file, ".."), { recursive: true });
   writeFileSync(file, `#!/bin/sh\n${script}\nexec ${JSON.stringify(world.lab.program)} "$@"\n`);
@@ -131,14 +131,14 @@ function stand(world: World, script: string): void {
 }
 
 /** Waits until the model has begun to answer, and the engine has written the message down. */
-async function streaming(world: World, message: string): Promise<void> {
+async function streaming(world: LabWorld, message: string): Promise<void> {
   world.messages.push(message);
   const isSaid = () =>
     world.server.requests.some((one) => one.users.at(-1) === message && one.state === "streaming");
   await until("the model answers the holder", isSaid, DEADLINE_MS);
 }
 
-async function native(world: World, args: readonly string[]): Promise<void> {
+async function native(world: LabWorld, args: readonly string[]): Promise<void> {
   const env = environment(world.place, world.lab, world.server.url);
   const ended = await run(world.lab.program, args, { cwd: world.place.project, env, stdin: null }).ended;
   if (ended.code !== 0) throw new Error(`${args.join(" ")}: ${ended.stderr}`);

@@ -4,12 +4,12 @@
  */
 import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { World } from "../src/certify/world.ts";
+import type { LabWorld } from "../src/certify/world.ts";
 import { processesOf, signal, until } from "../src/certify/place.ts";
 import { DEADLINE_MS, type Line, must, Review } from "./review.ts";
 import type { Terminal } from "./terminal.ts";
 
-type Act = (world: World, words: readonly string[]) => Promise<void>;
+type Act = (world: LabWorld, words: readonly string[]) => Promise<void>;
 
 const FILE = "made-by-codex";
 /** What the model does, by what Codex then asks about. */
@@ -153,7 +153,7 @@ export const APPROVAL_ACTS: Readonly<Record<string, Act>> = {
 
 /** A turn with two equal wishes, one question, an answer for the session, and an end that is no end. */
 async function approvedForSession(
-  world: World,
+  world: LabWorld,
   review: Review,
   { about, how }: { about: string; how: string },
 ): Promise<void> {
@@ -174,7 +174,7 @@ async function approvedForSession(
 }
 
 /** The terminal is killed with the others. */
-async function killAll({ place }: World, review: Review, ui: Terminal): Promise<void> {
+async function killAll({ place }: LabWorld, review: Review, ui: Terminal): Promise<void> {
   for (const pid of processesOf(place.root)) signal(pid, "SIGKILL");
   await review.end(ui);
   await until("nobody is left", () => processesOf(place.root).length === 0, DEADLINE_MS);
@@ -227,7 +227,7 @@ function wish(about: string): string {
   return WISHES[about] ?? fail(`nothing is asked about ${about}`);
 }
 
-function isMade({ place }: World): boolean {
+function isMade({ place }: LabWorld): boolean {
   return existsSync(join(place.project, FILE));
 }
 

@@ -5,7 +5,7 @@
 import { chmodSync, existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Check } from "../src/core/certificate.ts";
-import type { World } from "../src/certify/world.ts";
+import type { LabWorld } from "../src/certify/world.ts";
 import { environment, type Ended, run, settle, until } from "../src/certify/place.ts";
 
 const DEADLINE_MS = 240_000;
@@ -17,7 +17,7 @@ interface Change {
   readonly refuse?: string;
 }
 
-export const CERTIFY_ACTS: Readonly<Record<string, (world: World) => Promise<void>>> = {
+export const CERTIFY_ACTS: Readonly<Record<string, (world: LabWorld) => Promise<void>>> = {
   "certify-as-it-is": async (world) => {
     const checks = await certified(world, {});
     const wrong = checks.filter(({ result }) => result !== "passed");
@@ -48,7 +48,7 @@ function mustSay(checks: readonly Check[], check: string, text: string): void {
 }
 
 /** Runs it with a home, a state directory and a model server that must all stay as they are. */
-async function certified(world: World, change: Change): Promise<readonly Check[]> {
+async function certified(world: LabWorld, change: Change): Promise<readonly Check[]> {
   const { place, lab, server, bench } = world;
   const program = join(place.root, "stub", lab.engine);
   mkdirSync(join(program, ".."));

@@ -1,7 +1,7 @@
 /** What the suite does in a case beyond `doctor --certify`: its acts, terminals, the engines' own UIs, fixtures. */
 import { attemptOf, interrupt, STEP_DEADLINE_MS } from "../src/certify/interrupt.ts";
 import { type Running, tail, within } from "../src/certify/place.ts";
-import type { Extras, Order, World } from "../src/certify/world.ts";
+import type { Extras, Order, LabWorld } from "../src/certify/world.ts";
 import { ACTS } from "./acts.ts";
 import { labNamed } from "./pinned.ts";
 import { record } from "./record.ts";
@@ -29,7 +29,7 @@ export const EXTRAS: Extras = {
  * Types the message, waits for the answer on the screen unless the turn must be cut short, and leaves or is
  * interrupted.
  */
-async function useUi(world: World, { step, message }: Order, running: Running): Promise<void> {
+async function useUi(world: LabWorld, { step, message }: Order, running: Running): Promise<void> {
   const { ui } = labNamed(world.lab.id);
   if (ui === null || message === null || !(running instanceof Terminal))
     throw new Error("no message to type, or no UI to type it into");
@@ -49,7 +49,10 @@ async function useUi(world: World, { step, message }: Order, running: Running): 
 }
 
 /** What a person is shown afterwards. */
-async function pagesOf(world: World, env: Readonly<Record<string, string>>): Promise<Record<string, string>> {
+async function pagesOf(
+  world: LabWorld,
+  env: Readonly<Record<string, string>>,
+): Promise<Record<string, string>> {
   const pages: Record<string, string> = {};
   for (const name of ["show", "logs"]) {
     const args = [world.bench.cli, name, world.shown?.handle ?? ""];

@@ -20,13 +20,13 @@ import {
   type Watch,
 } from "../src/run/run.ts";
 import { memoryStore } from "../test/contracts/memory-store.ts";
-import type { World } from "../src/certify/world.ts";
+import type { LabWorld } from "../src/certify/world.ts";
 import { isKept } from "../src/certify/interrupt.ts";
 import { labNamed } from "./pinned.ts";
 import type { RequestRecord } from "../src/certify/model-server/server.ts";
 import { environment, Late, settle, until } from "../src/certify/place.ts";
 
-type Act = (world: World, words: readonly string[]) => Promise<void>;
+type Act = (world: LabWorld, words: readonly string[]) => Promise<void>;
 
 const DEADLINE_MS = 60_000;
 /** As a UI that has just come to rest wants it. */
@@ -85,19 +85,19 @@ const WISHES: Readonly<Record<string, readonly [string, readonly string[]]>> = {
 };
 
 class Ui implements Watch, AsyncDisposable {
-  readonly #world: World;
+  readonly #world: LabWorld;
   readonly #deps: Deps;
   readonly #seen: Observed[] = [];
   #controls: LiveControls | null = null;
   #stop: (request: StopRequest) => void = () => {};
   #ended: Promise<AttemptResult> | null = null;
 
-  private constructor(world: World, deps: Deps) {
+  private constructor(world: LabWorld, deps: Deps) {
     this.#world = world;
     this.#deps = deps;
   }
 
-  static async open(world: World, message: string, native: readonly string[]): Promise<Ui> {
+  static async open(world: LabWorld, message: string, native: readonly string[]): Promise<Ui> {
     const { lab, place, server } = world;
     settle(place, lab, server.url);
     labNamed(lab.id).ui?.trust(place);
@@ -211,7 +211,7 @@ class Ui implements Watch, AsyncDisposable {
   }
 }
 
-async function depsOf({ lab, place, server, log }: World): Promise<Deps> {
+async function depsOf({ lab, place, server, log }: LabWorld): Promise<Deps> {
   const ladder = { interruptMs: 2_000, terminateMs: 2_000 };
   return {
     state: await openState(place.state),

@@ -2,7 +2,7 @@
  * Many agents start at the same moment in one folder, and each conversation must still be there afterwards. The model
  * is the judge: a resumed conversation holds its own two messages and nothing of its neighbours.
  */
-import type { World } from "../src/certify/world.ts";
+import type { LabWorld } from "../src/certify/world.ts";
 import { environment, type Ended, run, settle } from "../src/certify/place.ts";
 import { must } from "./review.ts";
 
@@ -15,7 +15,7 @@ interface Printed {
 }
 
 export const PARALLEL_ACTS: Readonly<
-  Record<string, (world: World, words: readonly string[]) => Promise<void>>
+  Record<string, (world: LabWorld, words: readonly string[]) => Promise<void>>
 > = {
   /** `parallel 20 5`: twenty starts at once, each resumed; five rounds in the same folder. */
   parallel: async (world, [count = "20", rounds = "1"]) => {
@@ -27,7 +27,7 @@ export const PARALLEL_ACTS: Readonly<
   },
 };
 
-async function oneRound(world: World, count: number, round: number): Promise<void> {
+async function oneRound(world: LabWorld, count: number, round: number): Promise<void> {
   const numbers = Array.from({ length: count }, (_, n) => `${round}-${n + 1}`);
   const started = await Promise.all(numbers.map((name) => reprise(world, startOf(world, name))));
   const sessions = started.map(({ session }) => session.value);
@@ -43,7 +43,7 @@ async function oneRound(world: World, count: number, round: number): Promise<voi
   must(lost.length === 0, `round ${round}: ${lost.length} of ${count} were not resumed: ${lost[0] ?? ""}`);
 }
 
-async function resumed(world: World, { handle, name }: { handle: string; name: string }): Promise<void> {
+async function resumed(world: LabWorld, { handle, name }: { handle: string; name: string }): Promise<void> {
   const message = `What was the word of ${name}?`;
   await reprise(world, ["resume", "--json", handle, message]);
   const turn = world.server.requests.find(({ kind, users }) => kind === "turn" && users.at(-1) === message);
@@ -56,11 +56,14 @@ function told(name: string): string {
   return `Remember the word of ${name}.`;
 }
 
-function startOf({ lab }: World, name: string): readonly string[] {
+function startOf({ lab }: LabWorld, name: string): readonly string[] {
   return ["start", lab.engine, "--json", ...lab.flags, told(name), "--", ...lab.native];
 }
 
-async function reprise({ bench, place, lab, server, log }: World, args: readonly string[]): Promise<Printed> {
+async function reprise(
+  { bench, place, lab, server, log }: LabWorld,
+  args: readonly string[],
+): Promise<Printed> {
   const env = environment(place, lab, server.url);
   const ended: Ended = await run(process.execPath, [bench.cli, ...args], {
     cwd: place.project,

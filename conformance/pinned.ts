@@ -2,7 +2,7 @@
 import { appendFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { Lab, Place } from "../src/certify/lab.ts";
+import type { Lab, LabPlace } from "../src/certify/lab.ts";
 import { claudeLab, type EngineLab, LABS as ENGINE_LABS } from "../src/certify/labs.ts";
 
 /** What the screen of an engine's UI shows. */
@@ -14,7 +14,7 @@ export interface LabUi {
   /** It wants Ctrl-C a second time; null: one is enough. */
   readonly again: RegExp | null;
   /** Settles what it would ask about the project before it takes a message. */
-  trust(place: Place): void;
+  trust(place: LabPlace): void;
 }
 
 export interface PinnedLab extends Lab {

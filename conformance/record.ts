@@ -6,9 +6,9 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Exit, Stream } from "../src/core/events.ts";
-import { findEngine } from "../src/engines/engines.ts";
+import { builtInEngine } from "../src/engines/engines.ts";
 import type { Shown } from "../src/certify/checks.ts";
-import type { Place } from "../src/certify/lab.ts";
+import type { LabPlace } from "../src/certify/lab.ts";
 import { KEY } from "../src/certify/labs.ts";
 import type { PinnedLab } from "./pinned.ts";
 
@@ -17,7 +17,7 @@ const NOW = Date.parse("2026-11-15T02:30:00Z");
 const ENGINES = fileURLToPath(new URL("../src/engines/", import.meta.url));
 const MODULES = fileURLToPath(new URL("./engines/node_modules", import.meta.url));
 
-export function record(name: string, lab: PinnedLab, place: Place, shown: Shown): void {
+export function record(name: string, lab: PinnedLab, place: LabPlace, shown: Shown): void {
   const folder = join(shown.runDirectory, "attempts", String(shown.attempts));
   const read = (file: string) =>
     existsSync(join(folder, file)) ? readFileSync(join(folder, file), "utf8") : "";
@@ -36,7 +36,7 @@ export function record(name: string, lab: PinnedLab, place: Place, shown: Shown)
 
 /** What the profile of an engine reads from an attempt. */
 export function understood(id: string, texts: Readonly<Record<Stream, string>>, exit: Exit) {
-  const engine = findEngine(id);
+  const engine = builtInEngine(id);
   if (engine === undefined) throw new Error(`no such engine: ${id}`);
   const reader = engine.reader(() => NOW);
   const lines = (text: string) =>

@@ -5,13 +5,13 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { DUPLICATE, NEW_CONVERSATION } from "../src/certify/checks.ts";
-import type { World } from "../src/certify/world.ts";
-import type { Place } from "../src/certify/lab.ts";
+import type { LabWorld } from "../src/certify/world.ts";
+import type { LabPlace } from "../src/certify/lab.ts";
 import { commandOf, type Ended, processesOf, type Running, signal, until } from "../src/certify/place.ts";
 import { DEADLINE_MS, type Hold, must, Review, type SidecarFile } from "./review.ts";
 import type { Terminal } from "./terminal.ts";
 
-type Act = (world: World, words: readonly string[]) => Promise<void>;
+type Act = (world: LabWorld, words: readonly string[]) => Promise<void>;
 
 const YESTERDAY = "First: rename this.";
 export const BETWEEN = "Then: rename that.";
@@ -171,7 +171,7 @@ async function started(review: Review, ui: Terminal): Promise<Terminal> {
 }
 
 /** A turn in the UI that does not end by itself. Returns the UI where it is still open. */
-async function interrupted(world: World, review: Review, how: string): Promise<Terminal | null> {
+async function interrupted(world: LabWorld, review: Review, how: string): Promise<Terminal | null> {
   const ui = await started(review, await review.open());
   if (how === "key") ui.press("i");
   else if (how === "quit") {
@@ -202,7 +202,7 @@ async function interrupted(world: World, review: Review, how: string): Promise<T
 }
 
 /** The real program, not the wrapper before it. */
-function codexOf({ place, lab }: World): number {
+function codexOf({ place, lab }: LabWorld): number {
   const pid = processesOf(place.root).find((one) => commandOf(one).startsWith(lab.program));
   if (pid === undefined) throw new Error("there is no Codex");
   return pid;
@@ -214,7 +214,7 @@ interface Point {
   readonly directive?: string;
   readonly flags?: readonly string[];
   /** What must be there besides the message. */
-  readonly until?: (review: Review, place: Place) => boolean;
+  readonly until?: (review: Review, place: LabPlace) => boolean;
 }
 
 const out = (text: string): Hold => ({ side: "out", text: `"method":"${text}"`, when: "after" });
@@ -253,7 +253,7 @@ interface Kill {
 }
 
 export async function killed(
-  world: World,
+  world: LabWorld,
   review: Review,
   { who, at, resumes, flags = [] }: Kill,
 ): Promise<void> {
@@ -306,7 +306,7 @@ interface Expected {
 }
 
 /** Taken before the next turn. */
-function expectation({ lab, place }: World, review: Review): Expected {
+function expectation({ lab, place }: LabWorld, review: Review): Expected {
   const sidecar = review.sidecar();
   const thread = sidecar.thread_id ?? "";
   const kept = [YESTERDAY, BETWEEN].filter((text) => review.stored(text).length > 0);
@@ -316,7 +316,7 @@ function expectation({ lab, place }: World, review: Review): Expected {
 }
 
 /** The next turn continues wherever Codex had written something; elsewhere a fresh one says so. */
-export async function goesOn(world: World, review: Review, then: string): Promise<void> {
+export async function goesOn(world: LabWorld, review: Review, then: string): Promise<void> {
   const expected = expectation(world, review);
   const isKept = review.stored('"session_meta"').length > 0;
   const wasCompleted = (await statusOf(review, expected.sidecar.handle)) === "completed";
@@ -354,7 +354,7 @@ async function statusOf(review: Review, handle: string): Promise<string> {
 }
 
 /** The same conversation, session and transcript; today's comments once, and everything that Codex had kept once. */
-function continued({ resumes }: World, review: Review, expected: Expected): void {
+function continued({ resumes }: LabWorld, review: Review, expected: Expected): void {
   resumes.meant += 1;
   const { users } = review.lastTurn();
   const list = JSON.stringify(users.map((text) => text.slice(0, 80)));

@@ -4,11 +4,11 @@
  */
 import { appendFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { World } from "../src/certify/world.ts";
+import type { LabWorld } from "../src/certify/world.ts";
 import { must, Review } from "./review.ts";
 import { BETWEEN, goesOn, killed, NEVER, PROMPT, quit, says, TODAY } from "./review-acts.ts";
 
-type Act = (world: World, words: readonly string[]) => Promise<void>;
+type Act = (world: LabWorld, words: readonly string[]) => Promise<void>;
 
 export const REVIEW_RIGHTS_ACTS: Readonly<Record<string, Act>> = {
   /** Words: why Codex refuses to go on, and where that is seen: run or ui. Once the reason is gone the session goes on. */
@@ -97,7 +97,7 @@ async function started(review: Review): Promise<string> {
 interface Reason {
   readonly says: RegExp;
   /** Returns what takes it away again. */
-  readonly make: (world: World, review: Review) => Promise<() => Promise<void>>;
+  readonly make: (world: LabWorld, review: Review) => Promise<() => Promise<void>>;
 }
 
 /** Why Codex does not resume a conversation that it has. */

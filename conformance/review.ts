@@ -5,7 +5,7 @@
 import { spawn, spawnSync } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { World } from "../src/certify/world.ts";
+import type { LabWorld } from "../src/certify/world.ts";
 import type { RequestRecord } from "../src/certify/model-server/server.ts";
 import { type Ended, environment, Late, run, type Running, settle, until } from "../src/certify/place.ts";
 import { Terminal } from "./terminal.ts";
@@ -58,11 +58,11 @@ export interface Answer {
 }
 
 export class Review {
-  readonly #world: World;
+  readonly #world: LabWorld;
   readonly #env: Readonly<Record<string, string>>;
   readonly #wire: string;
 
-  constructor(world: World) {
+  constructor(world: LabWorld) {
     const { place, lab, server } = world;
     this.#world = world;
     this.#env = environment(place, lab, server.url);

@@ -6,7 +6,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { delivered } from "../src/certify/deliveries.ts";
-import type { World } from "../src/certify/world.ts";
+import type { LabWorld } from "../src/certify/world.ts";
 import { isKept } from "../src/certify/interrupt.ts";
 import type { RequestRecord } from "../src/certify/model-server/server.ts";
 import { type Ended, environment, Late, run, settle, until } from "../src/certify/place.ts";
@@ -44,10 +44,10 @@ export interface ShownDecision {
 }
 
 export class Supervised implements AsyncDisposable {
-  readonly #world: World;
+  readonly #world: LabWorld;
   readonly #env: Readonly<Record<string, string>>;
 
-  constructor(world: World) {
+  constructor(world: LabWorld) {
     const { place, lab, server } = world;
     this.#world = world;
     this.#env = environment(place, lab, server.url);

@@ -6,7 +6,7 @@ import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { World } from "../src/certify/world.ts";
+import type { LabWorld } from "../src/certify/world.ts";
 import { type LabUi, labNamed } from "./pinned.ts";
 import type { RequestRecord } from "../src/certify/model-server/server.ts";
 import { Late, processesOf, signal, until } from "../src/certify/place.ts";
@@ -14,7 +14,7 @@ import { must } from "./review.ts";
 import { DEADLINE_MS, Supervised } from "./supervised.ts";
 import { say } from "./terminal.ts";
 
-type Act = (world: World, words: readonly string[]) => Promise<void>;
+type Act = (world: LabWorld, words: readonly string[]) => Promise<void>;
 
 const FILE = "made-by-agent";
 /** What a bare resume says, and what the runbook of the seed says. */
@@ -325,7 +325,7 @@ function seedInHcl(cooldown: string): string {
 }
 
 /** By engine: how it comes to ask, what it shows then, and the key that says yes. */
-function questionOf({ lab }: World) {
+function questionOf({ lab }: LabWorld) {
   if (lab.engine === "codex") {
     const run = "codex -a on-request -s read-only";
     return { run, wish: `@@escalate:touch ${FILE}`, yes: "y", asks: /Yes, proceed/ };
@@ -334,7 +334,7 @@ function questionOf({ lab }: World) {
   return { run, wish: `@@tool:touch ${FILE}`, yes: "Enter", asks: /Do you want to proceed/ };
 }
 
-function uiOf({ lab }: World): LabUi {
+function uiOf({ lab }: LabWorld): LabUi {
   const { ui } = labNamed(lab.id);
   if (ui === null) throw new Error(`${lab.id} has no UI that a case uses`);
   return ui;

@@ -6,9 +6,9 @@ import { spawnSync } from "node:child_process";
 import { readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { spawn as spawnPty } from "@lydell/node-pty";
-import type { Place } from "../src/certify/lab.ts";
+import type { LabPlace } from "../src/certify/lab.ts";
 import type { LabUi } from "./pinned.ts";
-import { type Ended, type Launch, Late, type Running, signal, until } from "../src/certify/place.ts";
+import { type Ended, type LabLaunch, Late, type Running, signal, until } from "../src/certify/place.ts";
 
 interface Size {
   readonly columns: number;
@@ -42,9 +42,9 @@ export class Terminal implements Running {
   }
 
   static async open(
-    place: Place,
+    place: LabPlace,
     command: readonly string[],
-    launch: Omit<Launch, "stdin"> & { readonly size?: Size },
+    launch: Omit<LabLaunch, "stdin"> & { readonly size?: Size },
   ): Promise<Terminal> {
     const files: Files = {
       socket: join(place.root, "tty"),
@@ -187,7 +187,7 @@ export async function leave(terminal: Terminal, ui: LabUi, agent: number): Promi
 }
 
 /** Runs a program on a bare terminal: what a person sees, both streams in one, as bytes. */
-export function runOnTerminal(file: string, args: readonly string[], launch: Launch): Running {
+export function runOnTerminal(file: string, args: readonly string[], launch: LabLaunch): Running {
   const env = { ...launch.env, PWD: launch.cwd };
   const pty = spawnPty(file, [...args], { cwd: launch.cwd, env, cols: 120, rows: 40 });
   const out: string[] = [];

@@ -1,18 +1,18 @@
 /** A review desk that plays a script, for the UI's tests and its bench: no GitHub, no Codex, no files. */
-import type { Decision } from "../src/core/events.ts";
+import type { QuestionAnswer } from "../src/core/events.ts";
 import type {
-  Comment,
-  Desk,
+  ReviewComment,
+  ReviewService,
   InterruptedSession,
   Loaded,
-  Turn,
+  ReviewTurn,
   TurnOrder,
   TurnResult,
   TurnUpdate,
 } from "../src/reviews/reviews.ts";
 
 export interface Script {
-  readonly comments: readonly Comment[];
+  readonly comments: readonly ReviewComment[];
   readonly title?: string;
   readonly head?: Loaded["head"];
   readonly warnings?: readonly string[];
@@ -25,7 +25,10 @@ export interface Script {
   readonly loadFails?: string;
 }
 
-export function fakeDesk(script: Script, journal: (entry: Record<string, unknown>) => void = () => {}): Desk {
+export function fakeDesk(
+  script: Script,
+  journal: (entry: Record<string, unknown>) => void = () => {},
+): ReviewService {
   let offered = script.interrupted ?? null;
   return {
     pullRequest: { host: "github.com", owner: "acme", repository: "shop", number: 42 },
@@ -60,8 +63,8 @@ function play(
   order: TurnOrder,
   update: (update: TurnUpdate) => void,
   journal: (entry: Record<string, unknown>) => void,
-): Turn {
-  const answers = new Map<string, (decision: Decision) => void>();
+): ReviewTurn {
+  const answers = new Map<string, (decision: QuestionAnswer) => void>();
   let stop: (status: "interrupted" | "cancelled") => void = () => {};
   const stopped = new Promise<"interrupted" | "cancelled">((resolve) => void (stop = resolve));
   const end = (status: TurnResult["status"], reason: string): TurnResult => {
@@ -78,7 +81,7 @@ function play(
       if (step.type === "hang") return end(await stopped, "asked to stop");
       update(step);
       if (step.type !== "question") continue;
-      const answered = new Promise<Decision>((resolve) => answers.set(step.question.id, resolve));
+      const answered = new Promise<QuestionAnswer>((resolve) => answers.set(step.question.id, resolve));
       const decision = await Promise.race([answered, stopped.then(() => null)]);
       update({ type: "settled", id: step.question.id, decision });
       if (decision === null) return end(await stopped, "asked to stop");
@@ -103,7 +106,7 @@ function play(
   };
 }
 
-export function sampleComment(id: number, fields: Partial<Comment> = {}): Comment {
+export function sampleComment(id: number, fields: Partial<ReviewComment> = {}): ReviewComment {
   return {
     id: String(id),
     author: "alice",

@@ -1,12 +1,12 @@
 /**
- * Agents, rungs, events and facts for tests of the supervisor, and a world that drives `decide` with a separate clock.
+ * Agents, entries, events and facts for tests of the supervisor, and a world that drives `decide` with a separate clock.
  */
 import type { Observed, Outcome, Trouble } from "../src/core/events.ts";
-import type { ActionName, AgentMode, Policy, Rung, Trigger } from "../src/core/runbook.ts";
+import type { ActionName, AgentMode, Policy, PolicyEntry, Trigger } from "../src/core/runbook.ts";
 import type { AgentPhase, AgentRecord, SupervisionEvent } from "../src/core/supervision.ts";
-import { decide, type Decision, type Facts } from "../src/supervisor/decide.ts";
+import { decide, type NextAction, type SupervisionFacts } from "../src/supervisor/decide.ts";
 import { chanceOf } from "../src/supervisor/delay.ts";
-import type { EndedAttempt, Seen } from "../src/supervisor/occurrence.ts";
+import type { EndedAttempt, ProcessSight } from "../src/supervisor/occurrence.ts";
 import { inFlight } from "../src/supervisor/tally.ts";
 
 export const RUN_ID = "20260101T000000Z-claude-1a2b3c4d";
@@ -16,7 +16,7 @@ export const MINUTE = 60 * SECOND;
 export const HOUR = 60 * MINUTE;
 export const DAY = 24 * HOUR;
 
-export function rung(action: ActionName, fields: Partial<Rung> = {}): Rung {
+export function entry(action: ActionName, fields: Partial<PolicyEntry> = {}): PolicyEntry {
   return {
     action,
     message: null,
@@ -30,7 +30,7 @@ export function rung(action: ActionName, fields: Partial<Rung> = {}): Rung {
   };
 }
 
-export type On = Partial<Record<Trigger, readonly Rung[]>>;
+export type On = Partial<Record<Trigger, readonly PolicyEntry[]>>;
 
 export interface AgentSketch {
   readonly on?: On;
@@ -77,7 +77,11 @@ export function agentLike(sketch: AgentSketch = {}): AgentRecord {
   };
 }
 
-export function live(activity: Observed["activity"], sinceMs: number, rest: Partial<Observed> = {}): Seen {
+export function live(
+  activity: Observed["activity"],
+  sinceMs: number,
+  rest: Partial<Observed> = {},
+): ProcessSight {
   return { is: "live", observed: { activity, sinceMs, grewAtMs: sinceMs, turns: 0, certain: true, ...rest } };
 }
 
@@ -86,7 +90,7 @@ export function trouble(kind: Trouble["kind"], resetsAtMs?: number): Trouble {
   return { kind, message: "the engine's words", ...reset };
 }
 
-export const failing = (kind: Trouble["kind"], sinceMs: number, resetsAtMs?: number): Seen =>
+export const failing = (kind: Trouble["kind"], sinceMs: number, resetsAtMs?: number): ProcessSight =>
   live({ state: "error", trouble: trouble(kind, resetsAtMs) }, sinceMs);
 
 export function past(
@@ -108,7 +112,7 @@ export const ended = (
   attempt: number,
   span: readonly [number, number],
   outcome: Partial<Outcome> = {},
-): Seen => ({
+): ProcessSight => ({
   is: "ended",
   ...past(attempt, span, outcome),
 });
@@ -120,11 +124,11 @@ export const log = (...events: readonly Event[]): readonly SupervisionEvent[] =>
 
 /** A decision and, unless told otherwise, its report a millisecond later. */
 export function did(
-  rungOf: readonly [Trigger | "user", number, ActionName],
+  entryFor: readonly [Trigger | "user", number, ActionName],
   at: number,
   rest: { attempt?: number; result?: "ok" | "failed" | "refused" | null; newAttempt?: number } = {},
 ): readonly Event[] {
-  const [trigger, position, action] = rungOf;
+  const [trigger, position, action] = entryFor;
   const { attempt = 1, result = "ok", newAttempt = null } = rest;
   const key = `${RUN_ID}/${attempt}/${trigger}/${position}/${at}`;
   const decided = {
@@ -142,7 +146,9 @@ export function did(
   return [decided, { kind: "carried_out", at: at + 1, attempt, key, result, detail: "its last words" }];
 }
 
-export function factsLike(fields: Partial<Facts> & Pick<Facts, "seen">): Facts {
+export function factsLike(
+  fields: Partial<SupervisionFacts> & Pick<SupervisionFacts, "seen">,
+): SupervisionFacts {
   return {
     now: T0,
     agent: agentLike(),
@@ -165,7 +171,7 @@ export interface Script {
   /** Turns are completed at these moments. */
   readonly progressAtMs?: readonly number[];
   /** Seen while it lives, from the moment it started. */
-  live?(startedAtMs: number, now: number): Seen;
+  live?(startedAtMs: number, now: number): ProcessSight;
 }
 
 export interface Simulated {
@@ -252,7 +258,7 @@ class World implements Simulated {
       throw new Error(`decided twice: ${key}`);
     }
     if (decision.do === "exhausted") this.exhausted.push({ at: now, why });
-    const action = decision.do === "act" ? decision.rung.action : "escalate";
+    const action = decision.do === "act" ? decision.entry.action : "escalate";
     const newAttempt = this.#startsProcess(action, now) ? attempt + 1 : null;
     this.#append({
       kind: "decided",
@@ -267,7 +273,7 @@ class World implements Simulated {
     });
   }
 
-  #decide(attempt: number, now: number): Decision {
+  #decide(attempt: number, now: number): NextAction {
     const earlier = this.starts.slice(0, -1).map((_, n) => this.#endOf(n + 1));
     return decide({
       now,
@@ -298,7 +304,7 @@ class World implements Simulated {
     return this.#seen(this.starts.length, now).is !== "live";
   }
 
-  #seen(attempt: number, now: number): Seen {
+  #seen(attempt: number, now: number): ProcessSight {
     const end = this.#endOf(attempt);
     if (end !== null && end.endedAtMs <= now) return { is: "ended", ...end };
     const startedAt = this.#startOf(attempt);

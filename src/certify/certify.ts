@@ -13,7 +13,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { CertifyLine, Check } from "../core/certificate.ts";
 import type { Exit, Outcome } from "../core/events.ts";
-import { findEngine } from "../engines/engines.ts";
+import { builtInEngine } from "../engines/engines.ts";
 import type { Engine } from "../engines/engine.ts";
 import { type CaseInstance, CERTIFY_CASES, loadCases } from "./case.ts";
 import { diagnose, NOTHING_SEEN, type Scene, type Survey, surveyOf, unknownText } from "./diagnose.ts";
@@ -148,7 +148,7 @@ interface Patient {
 function patient(argument: string): Patient {
   const cut = argument.indexOf("=");
   const [id, program] = [argument.slice(0, cut), argument.slice(cut + 1)];
-  const [engine, lab] = [findEngine(id), LABS.find((one) => one.engine === id)];
+  const [engine, lab] = [builtInEngine(id), LABS.find((one) => one.engine === id)];
   if (engine === undefined || lab === undefined) throw new Error(`there is no lab for ${id}`);
   // A user's wrapper may need any program on the user's PATH.
   const path = process.env["PATH"] ?? "";
@@ -273,12 +273,12 @@ async function examineCase(
   return { check: { ...common, result: "broke", ...diagnosis }, started };
 }
 
-type Told = Pick<CaseResult, "verdict" | "notes" | "log" | "ms">;
+type CaseReport = Pick<CaseResult, "verdict" | "notes" | "log" | "ms">;
 
 /** A case that waits forever fails here, and its processes are ended. */
-async function inTime(running: Promise<CaseResult>, folder: string): Promise<Told> {
+async function inTime(running: Promise<CaseResult>, folder: string): Promise<CaseReport> {
   let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<Told>((ended) => {
+  const late = new Promise<CaseReport>((ended) => {
     timer = setTimeout(() => {
       const notes = [`step 1: never happened within ${CHECK_DEADLINE_MS / 1000} s: the check ended`];
       void endAll(folder).then(() => ended({ verdict: "failed", notes, log: "", ms: CHECK_DEADLINE_MS }));
@@ -289,7 +289,7 @@ async function inTime(running: Promise<CaseResult>, folder: string): Promise<Tol
 }
 
 /** Reprise's output in place of an attempt. */
-function refusalIn({ log }: Told): string | null {
+function refusalIn({ log }: CaseReport): string | null {
   for (const line of log.split("\n").toReversed()) {
     if (!line.startsWith('{"ok":')) continue;
     const { error } = JSON.parse(line) as { error?: { message?: string } };

@@ -1,13 +1,13 @@
 import { expect, test } from "vitest";
 import type { CaseStep } from "./case.ts";
-import { check, type Facts, isMeantToResume, isSeen, type Shown } from "./checks.ts";
-import type { Lab, Place } from "./lab.ts";
+import { check, type CheckFacts, isMeantToResume, isSeen, type Shown } from "./checks.ts";
+import type { Lab, LabPlace } from "./lab.ts";
 import { type EngineLab, LABS } from "./labs.ts";
 import { FORGED } from "./model-server/directives.ts";
 import type { RequestRecord } from "./model-server/server.ts";
 
 const lab: Lab = { ...(LABS[0] as EngineLab), program: "/bin/codex" };
-const place: Place = {
+const place: LabPlace = {
   root: "/r",
   home: "/r/home",
   state: "/r/state",
@@ -76,7 +76,7 @@ const shown = (session: string, status: string, trouble?: Trouble): Shown => ({
   ],
 });
 
-const good: Facts = {
+const good: CheckFacts = {
   ended: { code: 0, signal: null, stdout: "", stderr: "" },
   shown: shown("s1", "completed"),
   fault: null,
@@ -103,7 +103,7 @@ const limit = (resetsAt?: string) => ({
 });
 const announced = [turn({ resetsAtMs: Date.parse(AT) })];
 
-const cases: Record<string, [step: CaseStep, facts: Partial<Facts>, wrong: readonly RegExp[]]> = {
+const cases: Record<string, [step: CaseStep, facts: Partial<CheckFacts>, wrong: readonly RegExp[]]> = {
   "a resume as it should be": [resume, {}, []],
   "a new conversation": [
     resume,

@@ -3,8 +3,8 @@
  * received on the other. Pure. Returns one sentence per failure; an empty list means that all hold.
  */
 import type { CaseExpect, CaseStep } from "./case.ts";
-import { changedRights, delivered, type Rights } from "./deliveries.ts";
-import type { Evidence, Lab, Place, Sight } from "./lab.ts";
+import { changedRights, delivered, type DeliveredRights } from "./deliveries.ts";
+import type { Evidence, Lab, LabPlace, LabSight } from "./lab.ts";
 import { FORGED, SEQUENCES } from "./model-server/directives.ts";
 import type { RequestRecord } from "./model-server/server.ts";
 import { isSummary } from "./model-server/dialect.ts";
@@ -37,7 +37,7 @@ export interface ShownAttempt {
   } | null;
 }
 
-export interface Facts {
+export interface CheckFacts {
   readonly ended: Ended;
   /** Null: the run was never recorded. */
   readonly shown: Shown | null;
@@ -57,9 +57,9 @@ export interface Facts {
   readonly turnLog: string;
   /** The screen of the engine's UI with the answer. Null: no UI. */
   readonly screen: string | null;
-  readonly rightsBefore: Rights;
+  readonly rightsBefore: DeliveredRights;
   /** The engine's rights in this step, as far as it shows them. */
-  readonly rights: Rights;
+  readonly rights: DeliveredRights;
   /** The number of conversations in the engine's store. Null: cannot be counted. */
   readonly conversations: number | null;
   /** Another conversation of the engine, not the run's. Null: there is no other. */
@@ -70,7 +70,7 @@ export interface Facts {
 export const NEW_CONVERSATION = "an unnoticed new conversation";
 export const DUPLICATE = "a message was delivered twice";
 
-export function check(step: CaseStep, facts: Facts, lab: Lab, place: Place): readonly string[] {
+export function check(step: CaseStep, facts: CheckFacts, lab: Lab, place: LabPlace): readonly string[] {
   const always = invariants(step, facts);
   const special = step.expectFor?.[lab.id];
   const expected = special?.expect ?? step.expect ?? {};
@@ -83,7 +83,7 @@ export function check(step: CaseStep, facts: Facts, lab: Lab, place: Place): rea
 }
 
 /** Hold in every case: nothing is delivered twice, and a resume never starts a new conversation silently. */
-function invariants(step: CaseStep, facts: Facts): readonly string[] {
+function invariants(step: CaseStep, facts: CheckFacts): readonly string[] {
   const wrong: string[] = [];
   for (const turn of facts.turns) {
     for (const message of new Set(facts.messages)) {
@@ -116,7 +116,7 @@ function invariants(step: CaseStep, facts: Facts): readonly string[] {
 }
 
 /** The step's message begins at most one turn of the model, and no other message begins any. */
-function deliveries({ turns, messages }: Facts): readonly string[] {
+function deliveries({ turns, messages }: CheckFacts): readonly string[] {
   const begun = delivered(turns);
   return [...new Set(begun)].flatMap((message) => {
     const times = begun.filter((one) => one === message).length;
@@ -129,7 +129,7 @@ function deliveries({ turns, messages }: Facts): readonly string[] {
 const WAITING_HELPS: ReadonlySet<string> = new Set(["rate_limited", "overloaded", "network"]);
 
 /** Exit 75 exactly if the same command may succeed later. */
-function waitingHelps(step: CaseStep, { shown, fault, ended }: Facts): readonly string[] {
+function waitingHelps(step: CaseStep, { shown, fault, ended }: CheckFacts): readonly string[] {
   if (step.interrupt !== undefined || shown === null || fault !== null) return [];
   const kind = shown.history.at(-1)?.outcome?.trouble?.kind ?? "none";
   const helps = WAITING_HELPS.has(kind);
@@ -157,7 +157,7 @@ export function isMeantToResume(step: CaseStep, lab: Lab): boolean {
 /** Compared by identity: stands for all messages of the case so far. */
 const EVERY: number[] = [];
 
-function against(expect: CaseExpect, facts: Facts, lab: Lab, place: Place): readonly string[] {
+function against(expect: CaseExpect, facts: CheckFacts, lab: Lab, place: LabPlace): readonly string[] {
   return [
     ...ending(expect, facts),
     ...resetTime(expect, facts),
@@ -172,7 +172,7 @@ function against(expect: CaseExpect, facts: Facts, lab: Lab, place: Place): read
   ];
 }
 
-function ending(expect: CaseExpect, { ended, shown, fault }: Facts): readonly string[] {
+function ending(expect: CaseExpect, { ended, shown, fault }: CheckFacts): readonly string[] {
   const attempt = shown?.history.at(-1);
   const trouble = attempt?.outcome?.trouble;
   return [
@@ -188,7 +188,7 @@ function ending(expect: CaseExpect, { ended, shown, fault }: Facts): readonly st
 const RESET_TOLERANCE_MS = 60_000;
 
 /** A trouble names the time that the model announced, and no time if it announced none. */
-function resetTime(expect: CaseExpect, { shown, turns }: Facts): readonly string[] {
+function resetTime(expect: CaseExpect, { shown, turns }: CheckFacts): readonly string[] {
   if (expect.trouble === undefined || expect.trouble === null) return [];
   const announced = turns.findLast(({ resetsAtMs }) => resetsAtMs !== null)?.resetsAtMs ?? null;
   const found = shown?.history.at(-1)?.outcome?.trouble?.resetsAt ?? null;
@@ -198,7 +198,7 @@ function resetTime(expect: CaseExpect, { shown, turns }: Facts): readonly string
   return isNear ? [] : differs("reset time", wanted, found);
 }
 
-function identity(expect: CaseExpect, { shown, sessionBefore }: Facts): readonly string[] {
+function identity(expect: CaseExpect, { shown, sessionBefore }: CheckFacts): readonly string[] {
   const attempt = shown?.history.at(-1);
   const wrong: string[] = [];
   const now = shown?.session.value ?? null;
@@ -223,7 +223,7 @@ function identity(expect: CaseExpect, { shown, sessionBefore }: Facts): readonly
 }
 
 /** The model saw exactly these messages, byte for byte, in this order. */
-function history(numbers: readonly number[], { turns, messages }: Facts): readonly string[] {
+function history(numbers: readonly number[], { turns, messages }: CheckFacts): readonly string[] {
   const wanted = numbers === EVERY ? messages : numbers.map((n) => messages[n - 1] ?? `(no message ${n})`);
   if (turns.length === 0) return ["nothing was sent to the model"];
   const wrong = turns.flatMap(({ n, users, context }) =>
@@ -238,7 +238,7 @@ function history(numbers: readonly number[], { turns, messages }: Facts): readon
  * After an interruption: what the engine had kept is carried. Where it had kept nothing, a refusal by name is as good.
  * A later message may be lost; a conversation of which nothing is left is not called the same.
  */
-function continues(facts: Facts): readonly string[] {
+function continues(facts: CheckFacts): readonly string[] {
   const { turns, messages, persisted, ended, fault } = facts;
   const refused = ended.code === 3 && ["session_lost", "session_unknown"].includes(fault ?? "");
   if (refused && persisted.length === 0)
@@ -261,7 +261,7 @@ function continues(facts: Facts): readonly string[] {
   return wrong;
 }
 
-function sent(expect: CaseExpect, { turns, messages }: Facts): readonly string[] {
+function sent(expect: CaseExpect, { turns, messages }: CheckFacts): readonly string[] {
   const wrong: string[] = [];
   if (expect.sent === "nothing" && turns.length > 0) wrong.push(`${turns.length} requests reached the model`);
   if (expect.sent === "message" && !turns.some(({ users }) => users.includes(messages.at(-1) ?? ""))) {
@@ -273,7 +273,7 @@ function sent(expect: CaseExpect, { turns, messages }: Facts): readonly string[]
 }
 
 /** The tool ran, and its result reached the model. */
-function toolSaid(expect: CaseExpect, { turns }: Facts, place: Place): readonly string[] {
+function toolSaid(expect: CaseExpect, { turns }: CheckFacts, place: LabPlace): readonly string[] {
   if (expect.toolSays === undefined) return [];
   const wanted = filled(expect.toolSays, place);
   const said = turns.flatMap(({ toolOutputs }) => toolOutputs);
@@ -282,14 +282,14 @@ function toolSaid(expect: CaseExpect, { turns }: Facts, place: Place): readonly 
 }
 
 /** The engine keeps one conversation, unless the case started others. */
-function conversations(expect: CaseExpect, { conversations: found, decoy }: Facts): readonly string[] {
+function conversations(expect: CaseExpect, { conversations: found, decoy }: CheckFacts): readonly string[] {
   const most = (expect.conversations ?? 1) + (decoy === null ? 0 : 1);
   return found === null || found <= most
     ? []
     : [`the engine keeps ${found} conversations instead of ${most}`];
 }
 
-function printed(expect: CaseExpect, { ended, pages }: Facts): readonly string[] {
+function printed(expect: CaseExpect, { ended, pages }: CheckFacts): readonly string[] {
   const wrong: string[] = [];
   if (expect.answer !== undefined && !ended.stdout.includes(expect.answer))
     wrong.push(`stdout lacks ${quoted(expect.answer)}`);
@@ -306,7 +306,12 @@ function printed(expect: CaseExpect, { ended, pages }: Facts): readonly string[]
   return wrong;
 }
 
-function options(wanted: CaseExpect["options"], facts: Facts, lab: Lab, place: Place): readonly string[] {
+function options(
+  wanted: CaseExpect["options"],
+  facts: CheckFacts,
+  lab: Lab,
+  place: LabPlace,
+): readonly string[] {
   if (wanted === undefined) return [];
   const [turn] = facts.turns;
   if (turn === undefined) return ["nothing was sent to the model, so no option is proved"];
@@ -318,13 +323,17 @@ function options(wanted: CaseExpect["options"], facts: Facts, lab: Lab, place: P
   );
 }
 
-type Looked = Pick<Facts, "stdoutLog" | "turnLog" | "screen">;
+type Looked = Pick<CheckFacts, "stdoutLog" | "turnLog" | "screen">;
 
-export function sightOf({ stdoutLog, turnLog, screen }: Looked, turn: RequestRecord): Sight {
+export function sightOf({ stdoutLog, turnLog, screen }: Looked, turn: RequestRecord): LabSight {
   return { turn, stdout: stdoutLog, log: turnLog, screen };
 }
 
-export function isSeen({ in: where, has, lacks, screen }: Evidence, sight: Sight, place: Place): boolean {
+export function isSeen(
+  { in: where, has, lacks, screen }: Evidence,
+  sight: LabSight,
+  place: LabPlace,
+): boolean {
   const { turn, stdout, log } = sight;
   if (where === "stdout" && sight.screen !== null)
     return screen !== undefined && sight.screen.includes(screen);
@@ -336,7 +345,7 @@ export function isSeen({ in: where, has, lacks, screen }: Evidence, sight: Sight
   );
 }
 
-function filled(text: string, place: Place): string {
+function filled(text: string, place: LabPlace): string {
   return text.replaceAll(/\{(extra|more|project)\}/g, (_, key: "extra" | "more" | "project") => place[key]);
 }
 

@@ -1,10 +1,10 @@
 /** The arguments of `reprise` for a step: message, flags and native options. Knows no engine. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Order, World } from "./world.ts";
+import type { Order, LabWorld } from "./world.ts";
 
 export function commandLine(
-  world: World,
+  world: LabWorld,
   { step, talk, message }: Order,
 ): { args: readonly string[]; stdin: string | null } {
   const via = talk.via ?? "argument";
@@ -42,7 +42,7 @@ export function commandLine(
   return { args: ["resume", ...flags, ...once, handle, ...guard, ...words], stdin };
 }
 
-function nativeWords({ lab, place }: World, word: string): readonly string[] {
+function nativeWords({ lab, place }: LabWorld, word: string): readonly string[] {
   const words = word === "{options}" ? lab.options.native : word === "{tools}" ? lab.tools : [word];
   return words.map((one) =>
     one.replaceAll(/\{(extra|more|project)\}/g, (_, key: "extra" | "more" | "project") => place[key]),

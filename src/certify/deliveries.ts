@@ -15,10 +15,10 @@ export function delivered(turns: readonly RequestRecord[]): readonly string[] {
 }
 
 /** The rights of an engine, by kind. */
-export type Rights = Readonly<Record<string, readonly string[]>>;
+export type DeliveredRights = Readonly<Record<string, readonly string[]>>;
 
 /** One sentence per kind that both name and that differs. */
-export function changedRights(before: Rights, now: Rights): readonly string[] {
+export function changedRights(before: DeliveredRights, now: DeliveredRights): readonly string[] {
   return Object.entries(now).flatMap(([kind, rights]) => {
     const then = before[kind];
     if (then === undefined) return [];

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import { findEngine } from "../engines/engines.ts";
+import { builtInEngine } from "../engines/engines.ts";
 import { diagnose, type Failure, NOTHING_SEEN, type Scene, surveyOf, unknownText } from "./diagnose.ts";
 
-const codex = findEngine("codex");
-const claude = findEngine("claude");
+const codex = builtInEngine("codex");
+const claude = builtInEngine("claude");
 if (codex === undefined || claude === undefined) throw new Error("there is no codex, or no claude");
 
 const scene: Scene = {

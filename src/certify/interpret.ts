@@ -7,8 +7,8 @@ import { join } from "node:path";
 import { act } from "./acts.ts";
 import type { CaseInstance, CaseStep, CaseTalk } from "./case.ts";
 import { commandLine } from "./command-line.ts";
-import { check, type Facts, isMeantToResume, type Shown, sightOf } from "./checks.ts";
-import type { Lab, Place } from "./lab.ts";
+import { check, type CheckFacts, isMeantToResume, type Shown, sightOf } from "./checks.ts";
+import type { Lab, LabPlace } from "./lab.ts";
 import { type ModelServer, startModelServer } from "./model-server/server.ts";
 import { interrupt, isKept, messageOf, runDirectory, STEP_DEADLINE_MS } from "./interrupt.ts";
 import {
@@ -27,7 +27,7 @@ import {
   until,
   within,
 } from "./place.ts";
-import type { Extras, Order, World } from "./world.ts";
+import type { Extras, Order, LabWorld } from "./world.ts";
 
 const LEFTOVER_DEADLINE_MS = 5_000;
 const CLOSED_PORT = 9;
@@ -68,7 +68,7 @@ export async function runCase(
   seedVersions(place, lab);
   await using server = await startModelServer();
   const resumes = { meant: 0, worked: 0 };
-  const world: World = {
+  const world: LabWorld = {
     bench,
     place,
     lab,
@@ -113,12 +113,12 @@ export async function runCase(
 /** Asks for `--version` once per engine, not per case: some engines take as long to start as for a turn. */
 const versions = new Map<string, string>();
 
-function keepVersions(place: Place, lab: Lab): void {
+function keepVersions(place: LabPlace, lab: Lab): void {
   const file = join(place.state, "versions.json");
   if (!versions.has(lab.id) && existsSync(file)) versions.set(lab.id, readFileSync(file, "utf8"));
 }
 
-function seedVersions(place: Place, lab: Lab): void {
+function seedVersions(place: LabPlace, lab: Lab): void {
   const known = versions.get(lab.id);
   if (known === undefined) return;
   mkdirSync(place.state, { mode: 0o700 });
@@ -152,7 +152,7 @@ function sentTo(server: ModelServer): string {
     .join("\n");
 }
 
-async function leftovers(place: Place): Promise<readonly string[]> {
+async function leftovers(place: LabPlace): Promise<readonly string[]> {
   try {
     await until(
       "every process of the case is gone",
@@ -169,12 +169,12 @@ async function leftovers(place: Place): Promise<readonly string[]> {
 }
 
 /** Of holders and the daemon: the last of each ended in order, and removes its own. */
-function staleSockets({ state }: Place): readonly string[] {
+function staleSockets({ state }: LabPlace): readonly string[] {
   const folder = join(state, "run");
   return existsSync(folder) ? readdirSync(folder).filter((name) => /^(?:d|h-.*)\.sock$/.test(name)) : [];
 }
 
-async function runStep(world: World, step: CaseStep): Promise<readonly string[]> {
+async function runStep(world: LabWorld, step: CaseStep): Promise<readonly string[]> {
   if (step.do !== undefined) {
     await act(world, step.do);
     return [];
@@ -206,7 +206,7 @@ async function runStep(world: World, step: CaseStep): Promise<readonly string[]>
   const rights = turn === undefined ? {} : world.lab.rights(sightOf(looked, turn));
   const rightsBefore = world.rights;
   world.rights = { ...rights, ...rightsBefore };
-  const facts: Facts = {
+  const facts: CheckFacts = {
     ...looked,
     ended,
     shown: world.shown,
@@ -226,7 +226,7 @@ async function runStep(world: World, step: CaseStep): Promise<readonly string[]>
 
 /** Points the engine at the model, or at a closed port. */
 function environmentOf(
-  { place, lab, server, program, widened }: World,
+  { place, lab, server, program, widened }: LabWorld,
   talk: CaseTalk,
 ): Record<string, string> {
   const url = talk.model === "closed" ? `http://127.0.0.1:${CLOSED_PORT}` : server.url;
@@ -236,7 +236,7 @@ function environmentOf(
   return environment(at, lab, url);
 }
 
-async function launch(world: World, order: Order): Promise<Ended> {
+async function launch(world: LabWorld, order: Order): Promise<Ended> {
   const { step } = order;
   const deadline = step.deadlineMs ?? STEP_DEADLINE_MS;
   const { args, stdin } = commandLine(world, order);
@@ -259,12 +259,12 @@ async function launch(world: World, order: Order): Promise<Ended> {
   }
 }
 
-function extrasOf({ extras }: World): Extras {
+function extrasOf({ extras }: LabWorld): Extras {
   if (extras === null) throw new Error("this step is for the conformance suite");
   return extras;
 }
 
-async function show(world: World, env: Readonly<Record<string, string>>): Promise<Shown | null> {
+async function show(world: LabWorld, env: Readonly<Record<string, string>>): Promise<Shown | null> {
   const directory = runDirectory(world);
   if (directory === null) return null;
   const cwd = world.place.root;

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { isKept } from "./interrupt.ts";
-import type { World } from "./world.ts";
+import type { LabWorld } from "./world.ts";
 
 const MESSAGE = 'say "one"\nand two';
 const SAID = { type: "user", message: { role: "user", content: MESSAGE } };
@@ -21,7 +21,7 @@ test.for([
   try {
     const file = join(directory, "session.jsonl");
     if (lines !== null) writeFileSync(file, lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
-    const world = { lab: { storeFiles: () => [file] }, place: {} } as unknown as World;
+    const world = { lab: { storeFiles: () => [file] }, place: {} } as unknown as LabWorld;
     expect(isKept(world, MESSAGE)).toBe(kept);
   } finally {
     rmSync(directory, { recursive: true });

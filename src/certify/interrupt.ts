@@ -5,14 +5,14 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { CaseInterrupt, CaseTalk } from "./case.ts";
-import type { Place } from "./lab.ts";
+import type { LabPlace } from "./lab.ts";
 import { Late, processesOf, type Running, signal, until } from "./place.ts";
-import type { World } from "./world.ts";
+import type { LabWorld } from "./world.ts";
 
 export const STEP_DEADLINE_MS = 60_000;
 
 export function messageOf(
-  { place, decoy }: World,
+  { place, decoy }: LabWorld,
   talk: CaseTalk,
   cut: CaseInterrupt | undefined,
 ): string | null {
@@ -36,12 +36,12 @@ const HOLD: Readonly<Record<CaseInterrupt["at"], string>> = {
   after: "",
 };
 
-function markOf(place: Place): string {
+function markOf(place: LabPlace): string {
   return join(place.project, "tool-runs");
 }
 
 export async function interrupt(
-  world: World,
+  world: LabWorld,
   { who, signal: name, at }: CaseInterrupt,
   running: Running,
 ): Promise<void> {
@@ -70,7 +70,7 @@ const KEPT_MS = 3_000;
 const NOT_YET_SAID = /"type":"(?:queue-operation|last-prompt)"/;
 
 /** Whether the conversation in the engine's store contains this text. */
-export function isKept({ lab, place }: Pick<World, "lab" | "place">, message: string): boolean {
+export function isKept({ lab, place }: Pick<LabWorld, "lab" | "place">, message: string): boolean {
   const needle = JSON.stringify(message).slice(1, -1);
   return lab.storeFiles(place).some((file) => {
     try {
@@ -88,7 +88,7 @@ interface AttemptFile {
   readonly startedAt: string;
 }
 
-function isAt(world: World, at: CaseInterrupt["at"]): boolean {
+function isAt(world: LabWorld, at: CaseInterrupt["at"]): boolean {
   const attempt = attemptOf(world);
   const turn = world.server.requests.findLast(({ users }) => users.at(-1) === world.messages.at(-1));
   switch (at) {
@@ -111,7 +111,7 @@ function isAt(world: World, at: CaseInterrupt["at"]): boolean {
 }
 
 /** The record of this step's attempt. */
-export function attemptOf(world: World): AttemptFile | null {
+export function attemptOf(world: LabWorld): AttemptFile | null {
   const directory = runDirectory(world);
   if (directory === null) return null;
   const file = join(directory, "attempts", String((world.shown?.attempts ?? 0) + 1), "meta.json");
@@ -122,7 +122,7 @@ export function attemptOf(world: World): AttemptFile | null {
   }
 }
 
-function copiedAt(world: World): string | null {
+function copiedAt(world: LabWorld): string | null {
   const directory = runDirectory(world);
   if (directory === null) return null;
   try {
@@ -135,7 +135,7 @@ function copiedAt(world: World): string | null {
   }
 }
 
-export function runDirectory({ place, shown }: World): string | null {
+export function runDirectory({ place, shown }: LabWorld): string | null {
   if (shown !== null) return shown.runDirectory;
   const root = join(place.state, "runs");
   const [name] = existsSync(root) ? readdirSync(root).filter((one) => !one.startsWith(".")) : [];

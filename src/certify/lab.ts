@@ -1,9 +1,9 @@
 /** The laboratory of an engine, as types: everything in a case that depends on the engine. */
-import type { Rights } from "./deliveries.ts";
+import type { DeliveredRights } from "./deliveries.ts";
 import type { RequestRecord } from "./model-server/server.ts";
 
 /** Where to look for evidence: one request, the engine's output, and its log of this turn. */
-export interface Sight {
+export interface LabSight {
   readonly turn: RequestRecord;
   readonly stdout: string;
   readonly log: string;
@@ -12,7 +12,7 @@ export interface Sight {
 }
 
 /** The folders of one case. */
-export interface Place {
+export interface LabPlace {
   readonly root: string;
   readonly home: string;
   readonly state: string;
@@ -64,22 +64,22 @@ export interface Lab {
   };
   /** The native command line for one headless turn with readable output. */
   text(message: string): readonly string[];
-  env(place: Place, url: string): Readonly<Record<string, string>>;
-  prepare(place: Place, url: string): void;
+  env(place: LabPlace, url: string): Readonly<Record<string, string>>;
+  prepare(place: LabPlace, url: string): void;
   /** Every file that holds the engine's conversations. */
-  storeFiles(place: Place): readonly string[];
+  storeFiles(place: LabPlace): readonly string[];
   /** The engine's files of this conversation. Null: it is in a database. */
-  sessionFiles(place: Place, session: string): readonly string[] | null;
+  sessionFiles(place: LabPlace, session: string): readonly string[] | null;
   /** The engine's log of the settings of its last turn; empty if it keeps none. */
-  turnLog(place: Place): string;
+  turnLog(place: LabPlace): string;
   /** Widens the default rights in the engine's settings. Null: no case does. */
-  readonly widen: ((place: Place) => void) | null;
+  readonly widen: ((place: LabPlace) => void) | null;
   /** The engine's rights in this turn, from its log, its output or its offered tools. */
-  rights(sight: Sight): Rights;
+  rights(sight: LabSight): DeliveredRights;
   /** The number of conversations in the engine's store. Null: cannot be counted. */
-  conversations(place: Place): number | null;
+  conversations(place: LabPlace): number | null;
   /** The folder with all the engine's files; the settings are written again after a wipe. */
-  engineHome(place: Place): string;
+  engineHome(place: LabPlace): string;
   /** Arguments that continue a conversation without Reprise and without options, message on stdin. */
   resumeByHand(session: string): readonly string[];
 }

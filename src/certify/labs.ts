@@ -4,8 +4,8 @@
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Rights } from "./deliveries.ts";
-import type { Lab, Sight } from "./lab.ts";
+import type { DeliveredRights } from "./deliveries.ts";
+import type { Lab, LabSight } from "./lab.ts";
 
 export const KEY = "conformance-dummy-key-0123456789";
 
@@ -144,7 +144,7 @@ function claudeOptions(isNew: boolean): Lab["options"] {
   };
 }
 
-function claudeRights({ turn, stdout, screen }: Sight): Rights {
+function claudeRights({ turn, stdout, screen }: LabSight): DeliveredRights {
   if (screen === null) {
     const mode = /"permissionMode":"(\w+)"/.exec(stdout)?.[1];
     return { tools: turn.tools, ...(mode === undefined ? {} : { "permission mode": [mode] }) };

@@ -16,7 +16,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
-import type { Lab, Place } from "./lab.ts";
+import type { Lab, LabPlace } from "./lab.ts";
 import { PROXY } from "./network.ts";
 
 export interface Bench {
@@ -44,9 +44,9 @@ export function makeProject(root: string): string {
   return project;
 }
 
-export function makePlace(bench: Bench, name: string): Place {
+export function makePlace(bench: Bench, name: string): LabPlace {
   const root = join(bench.root, name);
-  const place: Place = {
+  const place: LabPlace = {
     root,
     home: join(root, "home"),
     state: join(root, "state"),
@@ -61,7 +61,7 @@ export function makePlace(bench: Bench, name: string): Place {
   return place;
 }
 
-export function environment(place: Place, lab: Lab, url: string): Record<string, string> {
+export function environment(place: LabPlace, lab: Lab, url: string): Record<string, string> {
   return {
     PATH: `${dirname(process.execPath)}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin`,
     HOME: place.home,
@@ -85,7 +85,7 @@ function proxies(): Record<string, string> {
 }
 
 /** Settings of Reprise and of the engine. */
-export function settle(place: Place, lab: Lab, url: string): void {
+export function settle(place: LabPlace, lab: Lab, url: string): void {
   const folder = join(place.home, ".config", "reprise");
   mkdirSync(folder, { recursive: true });
   writeFileSync(
@@ -109,13 +109,13 @@ export interface Running {
   close?(name: NodeJS.Signals): void;
 }
 
-export interface Launch {
+export interface LabLaunch {
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
   readonly stdin: string | null;
 }
 
-export function run(file: string, args: readonly string[], launch: Launch): Running {
+export function run(file: string, args: readonly string[], launch: LabLaunch): Running {
   const child = spawn(file, args, {
     cwd: launch.cwd,
     env: { ...launch.env, PWD: launch.cwd },

@@ -1,15 +1,15 @@
 /** The state that the parts of the interpreter share while a case runs. */
 import type { CaseStep, CaseTalk } from "./case.ts";
 import type { Shown } from "./checks.ts";
-import type { Rights } from "./deliveries.ts";
-import type { Lab, Place } from "./lab.ts";
+import type { DeliveredRights } from "./deliveries.ts";
+import type { Lab, LabPlace } from "./lab.ts";
 import type { ModelServer } from "./model-server/server.ts";
 import type { Bench, Running } from "./place.ts";
 
 /** The state of a running case. */
-export interface World {
+export interface LabWorld {
   readonly bench: Bench;
-  readonly place: Place;
+  readonly place: LabPlace;
   readonly lab: Lab;
   readonly server: ModelServer;
   readonly messages: string[];
@@ -30,7 +30,7 @@ export interface World {
   /** The engine's settings grant more than at the start of the case. */
   widened: boolean;
   /** The engine's rights when each kind was first seen. */
-  rights: Rights;
+  rights: DeliveredRights;
   /** A conversation of the engine that is unrelated to the run. Null: there is no other. */
   decoy: string | null;
 }
@@ -44,17 +44,17 @@ export interface Order {
 }
 
 /** An act of a case on an engine's files and processes between two attempts. */
-export type Act = (world: World, words: readonly string[]) => Promise<void> | void;
+export type LabAct = (world: LabWorld, words: readonly string[]) => Promise<void> | void;
 
 /** Abilities that only the conformance suite has. The cases of `doctor --certify` need none of them. */
 export interface Extras {
-  readonly acts: Readonly<Record<string, Act>>;
+  readonly acts: Readonly<Record<string, LabAct>>;
   /** Runs Reprise on the kind of terminal that the step names. */
-  onTerminal(world: World, order: Order, args: readonly string[]): Promise<Running>;
+  onTerminal(world: LabWorld, order: Order, args: readonly string[]): Promise<Running>;
   /** Types the message into the engine's UI, and leaves or interrupts it. */
-  useUi(world: World, order: Order, running: Running): Promise<void>;
+  useUi(world: LabWorld, order: Order, running: Running): Promise<void>;
   /** The attempt as a person sees it afterwards, by command. */
-  pages(world: World, env: Readonly<Record<string, string>>): Promise<Record<string, string>>;
+  pages(world: LabWorld, env: Readonly<Record<string, string>>): Promise<Record<string, string>>;
   /** Makes a fixture of the last attempt. */
-  record(world: World, name: string): void;
+  record(world: LabWorld, name: string): void;
 }

@@ -16,7 +16,7 @@ import {
   keepConversation,
   listAgents,
   refuseSecretMessage,
-  type Resumed,
+  type ResumedAgent,
   selectAgent,
   stopAgent,
   wayBack,
@@ -129,7 +129,7 @@ const resumeCommand = () =>
     .option("--strict", "skip agents whose conversation is lost, instead of starting a new one")
     .option("--json", "print one JSON object");
 
-interface Told extends Resumed {
+interface AgentReport extends ResumedAgent {
   readonly id: string;
   readonly runId: string;
   readonly engine: string;
@@ -151,7 +151,7 @@ export async function resume(args: readonly string[], context: Context): Promise
   for (const { record } of agents)
     seen.set(record.id, (await deps.store.getRun(record.runId))?.attempts ?? null);
   await using daemon = await ensureDaemon(deps, context.version, (text) => context.log.info(text));
-  const told: Told[] = [];
+  const told: AgentReport[] = [];
   for (const [at, { record }] of agents.entries()) {
     const { id, runId, definition } = record;
     if (agents.length > 1 && context.terminal.stderr)
@@ -176,7 +176,7 @@ export async function resume(args: readonly string[], context: Context): Promise
 }
 
 /** A pipeline that has ended does not go on with its agent. */
-async function sayPipelines(deps: Deps, context: Context, told: readonly Told[]): Promise<void> {
+async function sayPipelines(deps: Deps, context: Context, told: readonly AgentReport[]): Promise<void> {
   for (const { id, done } of told) {
     const { command, pipeline } = done ? await backCommand(deps, id) : NO_PIPELINE;
     if (pipeline === null) continue;
@@ -198,7 +198,7 @@ async function hasEnded(deps: Deps, id: string): Promise<boolean> {
 }
 
 /** One failure must not keep the other agents from being resumed. */
-async function orReason(answer: Promise<Resumed>): Promise<Resumed> {
+async function orReason(answer: Promise<ResumedAgent>): Promise<ResumedAgent> {
   try {
     return await answer;
   } catch (error) {
@@ -208,11 +208,11 @@ async function orReason(answer: Promise<Resumed>): Promise<Resumed> {
   }
 }
 
-const SKIPPED: readonly Resumed["result"][] = ["refused", "strict"];
+const SKIPPED: readonly ResumedAgent["result"][] = ["refused", "strict"];
 
 function report(
   context: Context,
-  told: readonly Told[],
+  told: readonly AgentReport[],
   { json, ok }: { readonly json: boolean; readonly ok: boolean },
 ): void {
   if (!json) {
@@ -220,9 +220,9 @@ function report(
     if (told.length === 0) context.print("There is no agent to resume: all agents have ended.");
     return;
   }
-  const of = (...results: readonly Resumed["result"][]) =>
+  const of = (...results: readonly ResumedAgent["result"][]) =>
     told.filter(({ result }) => results.includes(result));
-  const withReason = ({ id, why }: Told) => ({ id, reason: why });
+  const withReason = ({ id, why }: AgentReport) => ({ id, reason: why });
   context.printJson({
     ok,
     resumed: of("resumed", "told").map(({ id }) => id),
@@ -236,7 +236,7 @@ function report(
   });
 }
 
-function lineOf(told: Told): string {
+function lineOf(told: AgentReport): string {
   const { id, result, why, already, attempt, engine } = told;
   const by = already
     ? `; the supervisor had brought it back, and ${result === "resumed" ? why : "it runs"}`
@@ -260,7 +260,7 @@ function lineOf(told: Told): string {
 }
 
 /** Offers only what `--kill` would do. */
-function killHint({ kill }: Told): string {
+function killHint({ kill }: AgentReport): string {
   if (kill === undefined) return "";
   return `; --kill would end it and ${kill === "resume" ? "resume it" : "begin a new conversation"}`;
 }
@@ -270,6 +270,6 @@ function fitted({ terminal }: Context, line: string): string {
   return terminal.stdout ? wrap(text, { width: terminal.columns, indent: 2 }).join("\n") : text;
 }
 
-function conversationOf({ session }: Told): string {
+function conversationOf({ session }: AgentReport): string {
   return session === null ? "its conversation" : `conversation ${session}`;
 }

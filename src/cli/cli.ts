@@ -9,14 +9,14 @@ import { harmless, harmlessJson } from "../lib/harmless.ts";
 import type { Deps } from "../run/run.ts";
 import { VERSION } from "../version.ts";
 import { HelpShown } from "./command.ts";
-import { type Context, type OpenOptions, readTerminal, stderrLog, type Terminal } from "./context.ts";
+import { type Context, type ContextOptions, readTerminal, stderrLog, type Terminal } from "./context.ts";
 import { ALIASES, suggestLine } from "./synonyms.ts";
 
 /** A command's exit code. Faults are thrown, not returned. */
-export type Run = (args: readonly string[], context: Context) => Promise<number>;
+export type CommandRun = (args: readonly string[], context: Context) => Promise<number>;
 
 /** How `main.ts` gives commands access to the outside world. */
-export interface World {
+export interface CliWorld {
   /** Arguments that Node altered. */
   altered(args: readonly string[]): Promise<readonly Altered[]>;
   open(options: WorldOptions): Promise<Deps>;
@@ -30,72 +30,73 @@ interface Altered {
   readonly bad: { readonly at: number; readonly byte: string } | null;
 }
 
-export type WorldOptions = OpenOptions & { readonly log: Log; readonly terminal: Terminal };
+export type WorldOptions = ContextOptions & { readonly log: Log; readonly terminal: Terminal };
 
-export const COMMANDS: Readonly<Record<string, { readonly summary: string; load(): Promise<{ run: Run }> }>> =
-  {
-    start: { summary: "start an agent and record everything it does", load: () => import("./start.ts") },
-    resume: { summary: "continue the same conversation", load: () => import("./resume.ts") },
-    list: { summary: "list runs, newest first", load: () => import("./list.ts") },
-    show: {
-      summary: "show one run, its attempts and the proof of each resume",
-      load: () => import("./show.ts"),
-    },
-    attach: { summary: "show a background run and type into it", load: () => import("./attach.ts") },
-    logs: { summary: "print the output of an agent", load: () => import("./logs.ts") },
-    export: {
-      summary: "export a run as a redacted archive",
-      load: () => import("./export.ts"),
-    },
-    stop: { summary: "stop a live run", load: () => import("./stop.ts") },
-    rm: { summary: "remove runs", load: () => import("./rm.ts") },
-    prune: { summary: "remove old runs", load: () => import("./prune.ts") },
-    adopt: {
-      summary: "import conversations started outside Reprise",
-      load: () => import("./adopt.ts"),
-    },
-    review: {
-      summary: "let Codex address a pull request's review comments",
-      load: () => import("./review.ts"),
-    },
-    issues: {
-      summary: "work through a repository's issues and resume interrupted ones",
-      load: () => import("./issues.ts"),
-    },
-    runbook: {
-      summary: "check runbooks, list their definitions, explain their reactions",
-      load: () => import("./runbook.ts"),
-    },
-    agent: {
-      summary: "start, inspect and resume supervised agents",
-      load: () => import("./agent.ts"),
-    },
-    pipeline: {
-      summary: "run commands and agents of a runbook in order",
-      load: () => import("./pipeline.ts"),
-    },
-    decisions: { summary: "answer questions from agents", load: () => import("./decisions.ts") },
-    status: {
-      summary: "show all agents and pipelines: state, since when, next action",
-      load: () => import("./status.ts"),
-    },
-    daemon: {
-      summary: "start, stop or inspect the daemon",
-      load: () => import("./daemon.ts"),
-    },
-    doctor: { summary: "check engines, state directory and index", load: () => import("./doctor.ts") },
-    explain: {
-      summary: "show how Reprise parses an engine's output",
-      load: () => import("./explain.ts"),
-    },
-    demo: { summary: "watch an agent crash and its conversation continue", load: () => import("./demo.ts") },
-    completion: {
-      summary: "print shell completion for bash, zsh or fish",
-      load: () => import("./completion.ts"),
-    },
-  };
+export const COMMANDS: Readonly<
+  Record<string, { readonly summary: string; load(): Promise<{ run: CommandRun }> }>
+> = {
+  start: { summary: "start an agent and record everything it does", load: () => import("./start.ts") },
+  resume: { summary: "continue the same conversation", load: () => import("./resume.ts") },
+  list: { summary: "list runs, newest first", load: () => import("./list.ts") },
+  show: {
+    summary: "show one run, its attempts and the proof of each resume",
+    load: () => import("./show.ts"),
+  },
+  attach: { summary: "show a background run and type into it", load: () => import("./attach.ts") },
+  logs: { summary: "print the output of an agent", load: () => import("./logs.ts") },
+  export: {
+    summary: "export a run as a redacted archive",
+    load: () => import("./export.ts"),
+  },
+  stop: { summary: "stop a live run", load: () => import("./stop.ts") },
+  rm: { summary: "remove runs", load: () => import("./rm.ts") },
+  prune: { summary: "remove old runs", load: () => import("./prune.ts") },
+  adopt: {
+    summary: "import conversations started outside Reprise",
+    load: () => import("./adopt.ts"),
+  },
+  review: {
+    summary: "let Codex address a pull request's review comments",
+    load: () => import("./review.ts"),
+  },
+  issues: {
+    summary: "work through a repository's issues and resume interrupted ones",
+    load: () => import("./issues.ts"),
+  },
+  runbook: {
+    summary: "check runbooks, list their definitions, explain their reactions",
+    load: () => import("./runbook.ts"),
+  },
+  agent: {
+    summary: "start, inspect and resume supervised agents",
+    load: () => import("./agent.ts"),
+  },
+  pipeline: {
+    summary: "run commands and agents of a runbook in order",
+    load: () => import("./pipeline.ts"),
+  },
+  decisions: { summary: "answer questions from agents", load: () => import("./decisions.ts") },
+  status: {
+    summary: "show all agents and pipelines: state, since when, next action",
+    load: () => import("./status.ts"),
+  },
+  daemon: {
+    summary: "start, stop or inspect the daemon",
+    load: () => import("./daemon.ts"),
+  },
+  doctor: { summary: "check engines, state directory and index", load: () => import("./doctor.ts") },
+  explain: {
+    summary: "show how Reprise parses an engine's output",
+    load: () => import("./explain.ts"),
+  },
+  demo: { summary: "watch an agent crash and its conversation continue", load: () => import("./demo.ts") },
+  completion: {
+    summary: "print shell completion for bash, zsh or fish",
+    load: () => import("./completion.ts"),
+  },
+};
 
-export async function main(args: readonly string[], world: World): Promise<number> {
+export async function main(args: readonly string[], world: CliWorld): Promise<number> {
   const [name, ...rest] = args;
   const ownArgs = args.includes("--") ? args.slice(0, args.indexOf("--")) : args;
   const json = ownArgs.includes("--json");

@@ -15,16 +15,16 @@ export interface Context {
   print(text: string): void;
   printJson(value: unknown): void;
   /** Opens the state directory and the index; `main` closes them when the command ends. */
-  open(options?: OpenOptions): Promise<Deps>;
+  open(options?: ContextOptions): Promise<Deps>;
   /** Ends the process without waiting for pending writes to stdout. */
   abandonOutput(): void;
   /** The same, with the config of another directory. */
-  configure(deps: Deps, options: OpenOptions): Promise<Deps>;
+  configure(deps: Deps, options: ContextOptions): Promise<Deps>;
   /** A project's files that decide what runs: the user must have trusted their present content. */
-  trust(deps: Deps, files: readonly RunbookSource[], options: OpenOptions): Promise<void>;
+  trust(deps: Deps, files: readonly RunbookSource[], options: ContextOptions): Promise<void>;
 }
 
-export interface OpenOptions {
+export interface ContextOptions {
   /** The directory whose project config applies. Null: no project config. */
   readonly cwd?: string | null;
   /** Starts agents, so a project config that could run programs must be trusted. */

@@ -3,7 +3,7 @@ import { createReadStream, statSync } from "node:fs";
 import type { EngineEvent } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import type { Engine } from "../engines/engine.ts";
-import { findEngine as builtIn } from "../engines/engines.ts";
+import { builtInEngine as builtIn } from "../engines/engines.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
 import { type Explanation, explainOutput, findEngine } from "../run/run.ts";

@@ -113,7 +113,7 @@ function leaves(logs: boolean, unknown: readonly string[], supervised: boolean):
 
 const AGENT = "agent.json";
 
-interface Wish {
+interface ExportRequest {
   readonly redact: Redact;
   readonly logs: boolean;
   /** Null: the run is not supervised, or the record is left out. */
@@ -136,7 +136,7 @@ async function* named(
   }
 }
 
-async function* contents(deps: Deps, found: Inspection, wish: Wish): AsyncGenerator<BundleEntry> {
+async function* contents(deps: Deps, found: Inspection, wish: ExportRequest): AsyncGenerator<BundleEntry> {
   const record = (name: string, value: object) => ({
     name,
     data: Buffer.from(`${JSON.stringify(redactValue(value, wish.redact), null, 2)}\n`),
@@ -165,7 +165,7 @@ async function* contents(deps: Deps, found: Inspection, wish: Wish): AsyncGenera
 async function* logsOf(
   attempt: InspectedAttempt,
   { run: { runDirectory } }: Inspection,
-  wish: Wish,
+  wish: ExportRequest,
 ): AsyncGenerator<BundleEntry> {
   const { n, record } = attempt;
   const tail = async function* (log: "events" | "pty-output") {

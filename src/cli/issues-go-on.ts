@@ -22,7 +22,7 @@ import {
   plan,
   priorRuns,
   priorRunsIn,
-  type Source,
+  type IssueSource,
   undecided,
   unknownIssue,
 } from "../issues/issues.ts";
@@ -50,19 +50,19 @@ export interface GoOn {
 }
 
 /** Where the user types the command. */
-export interface Typist {
+export interface ContinueTyper {
   /** The directory, if the command must name it. */
   readonly place: string | null;
   readonly config: Pick<Deps["config"], "engines">;
 }
 
-export function goOnOf(record: BatchRecord, typist: Typist): GoOn | null {
+export function goOnOf(record: BatchRecord, typist: ContinueTyper): GoOn | null {
   // The batch's record at its end; for a killed or older batch, derived from its issues.
   const words = record.go_on === undefined ? (isUnfinished(record) ? ownWords(record) : null) : record.go_on;
   return words === null ? null : goOnWith(record, words, typist);
 }
 
-function goOnWith(record: BatchRecord, words: readonly string[], { place, config }: Typist): GoOn {
+function goOnWith(record: BatchRecord, words: readonly string[], { place, config }: ContinueTyper): GoOn {
   const [own, theirs] = split(withoutTrust(words));
   const engine = stringIn(record.config, "engine") ?? "";
   const { native, byHand } = corrected(record, theirs, config.engines[engine]?.args ?? []);
@@ -87,7 +87,7 @@ const ownWords = (record: BatchRecord) => textsIn(record, "options");
  */
 export function goOnFirst(
   batches: Iterable<BatchRecord>,
-  typist: Typist,
+  typist: ContinueTyper,
   waits: readonly Leave[] = [],
 ): GoOn | null {
   let newest: BatchRecord | null = null;
@@ -139,7 +139,7 @@ export interface Earlier {
 /** `isOpen`: whether an issue is in progress by now; null: the source was not asked. */
 export function earlierOf(
   batches: Iterable<BatchRecord>,
-  typist: Typist,
+  typist: ContinueTyper,
   isOpen: ((id: string) => boolean) | null,
 ): readonly Earlier[] {
   const found: Earlier[] = [];
@@ -196,7 +196,7 @@ export const earlierJson = ({ batch, ids, goOn }: Earlier) => ({
 });
 
 /** What is left of the newest batch, now that it is over. */
-export interface Standing {
+export interface BatchRemainder {
   /** What earlier batches left, and it did not touch. */
   readonly earlier: readonly Earlier[];
   readonly leaves: readonly Leave[];
@@ -210,8 +210,8 @@ export async function standingOf(
   deps: Deps,
   root: string,
   last: BatchRecord,
-  typist: Typist,
-): Promise<Standing> {
+  typist: ContinueTyper,
+): Promise<BatchRemainder> {
   const waits = await undecided(deps, last);
   const told = last.leaves ?? [];
   const first = goOnFirst(priorRuns(deps, root).batches(), typist, waits);
@@ -240,7 +240,7 @@ export async function standingOf(
 }
 
 interface Present {
-  readonly source: Pick<Source, "one">;
+  readonly source: Pick<IssueSource, "one">;
   readonly issues: readonly Issue[];
 }
 

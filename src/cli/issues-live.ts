@@ -17,7 +17,7 @@ import {
   type IssueRecord,
   type Leave,
   type PlannedBatch,
-  type Progress,
+  type ProgressReport,
   RESET,
 } from "../issues/issues.ts";
 import { type Context, paint, type Terminal } from "./context.ts";
@@ -26,7 +26,7 @@ import { age } from "./words.ts";
 interface Line {
   readonly title: string;
   readonly sinceMs: number;
-  progress: Progress | null;
+  progress: ProgressReport | null;
 }
 
 const REDRAW_MS = 500;
@@ -100,7 +100,7 @@ export class BatchScreen implements BatchView, Disposable {
     this.#draw();
   }
 
-  progress(id: string, progress: Progress): void {
+  progress(id: string, progress: ProgressReport): void {
     const line = this.#lines.get(id);
     if (line === undefined) return;
     const before = line.progress?.state;

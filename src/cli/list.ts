@@ -6,7 +6,7 @@ import type { RunRecord, RunStatus } from "../core/records.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
 import { table } from "../lib/table.ts";
-import type { BatchHold, Deps } from "../run/run.ts";
+import type { BatchLease, Deps } from "../run/run.ts";
 import { listRuns } from "../run/select.ts";
 import type { RunFilter } from "../store/store.ts";
 import { count, makeCommand, once, oneOf, parse, text } from "./command.ts";
@@ -99,9 +99,9 @@ function nothing(options: ListOptions): string {
 }
 
 /** By handle: runs that a live batch still works on. */
-type Held = ReadonlyMap<string, BatchHold>;
+type Held = ReadonlyMap<string, BatchLease>;
 
-function withBatch(record: RunRecord, held: Held): RunRecord & { readonly batch?: BatchHold } {
+function withBatch(record: RunRecord, held: Held): RunRecord & { readonly batch?: BatchLease } {
   const batch = held.get(record.handle);
   return batch === undefined ? record : { ...record, batch };
 }

@@ -91,7 +91,7 @@ export async function printLogs(
   const interrupt = new AbortController();
   const onInterrupt = () => interrupt.abort();
   process.once("SIGINT", onInterrupt);
-  const wish: Wish = { found, options, signal: interrupt.signal };
+  const wish: LogsRequest = { found, options, signal: interrupt.signal };
   const isTape = (options.raw ?? options.plain) === true || options.stream !== undefined;
   try {
     const parts = isTape ? await tapeParts(context, deps, wish, last) : readableParts(context, deps, wish);
@@ -104,7 +104,7 @@ export async function printLogs(
   return interrupt.signal.aborted ? 130 : 0;
 }
 
-interface Wish {
+interface LogsRequest {
   readonly found: RunRecord;
   readonly options: LogsOptions;
   readonly signal: AbortSignal;
@@ -129,7 +129,7 @@ function checkOptions({ raw, plain, redacted, json, stream }: LogsOptions): void
 async function tapeParts(
   context: Context,
   deps: Deps,
-  { found, options, signal }: Wish,
+  { found, options, signal }: LogsRequest,
   n: number,
 ): Promise<AsyncIterable<string | Buffer>> {
   const stream = options.stream ?? "pty-output";
@@ -145,7 +145,7 @@ async function tapeParts(
 }
 
 /** All attempts, or the requested one; with `follow` also attempts that begin meanwhile. */
-async function* readableParts(context: Context, deps: Deps, wish: Wish): AsyncGenerator<string> {
+async function* readableParts(context: Context, deps: Deps, wish: LogsRequest): AsyncGenerator<string> {
   const { found, options, signal } = wish;
   const one = options.attempt ?? null;
   const numbers = one === null ? Array.from({ length: found.attempts }, (_none, at) => at + 1) : [one];

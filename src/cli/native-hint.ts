@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import { Fault } from "../core/faults.ts";
 import type { Engine } from "../engines/engine.ts";
-import { findEngine } from "../engines/engines.ts";
+import { builtInEngine } from "../engines/engines.ts";
 import { shellLine } from "../lib/shell.ts";
 import { unknownOptionIn } from "./command.ts";
 
@@ -20,7 +20,7 @@ interface GivenArgs {
 export function withNativeHint(error: unknown, parser: Command, given: GivenArgs): unknown {
   const option = unknownOptionIn(error);
   if (option === null || !(error instanceof Fault)) return error;
-  const engine = findEngine(engineIn(parser, given)) ?? null;
+  const engine = builtInEngine(engineIn(parser, given)) ?? null;
   const isNative = engine !== null && specOf(engine, option) !== undefined;
   // Correcting a mistyped option of ours is better, and a text with spaces is a prompt.
   if (!isNative && (error.message.includes("Did you mean") || /\s/.test(option))) return error;

@@ -12,7 +12,7 @@ import {
   listDecisions,
   listPipelines,
   pipelineWayOn,
-  type Resumed,
+  type ResumedAgent,
   resumePipeline,
   selectPipeline,
   startPipeline,
@@ -300,7 +300,7 @@ async function resume(args: readonly string[], context: Context): Promise<number
   const before = (await selectPipeline(deps, given)).record;
   const { id } = before;
   await using daemon = await ensureDaemon(deps, context.version, (text) => context.log.info(text));
-  let told: (Resumed & { readonly id: string }) | null = null;
+  let told: (ResumedAgent & { readonly id: string }) | null = null;
   const record = await resumePipeline(
     deps,
     async (agent) => {
@@ -338,7 +338,7 @@ function replacedIn(before: PipelineRecord, after: PipelineRecord): string | nul
 }
 
 /** Null: its step has no agent that was to go on. */
-function agentJson(told: (Resumed & { readonly id: string }) | null) {
+function agentJson(told: (ResumedAgent & { readonly id: string }) | null) {
   if (told === null) return null;
   const { id, result, why: reason, attempt, session, verified } = told;
   return { id, result, reason, attempt, session, verified };

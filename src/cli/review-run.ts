@@ -1,11 +1,18 @@
 /** `reprise review --run`: sends the comments to Codex without a UI, for scripts and CI. */
-import type { Decision } from "../core/events.ts";
+import type { QuestionAnswer } from "../core/events.ts";
 import { type FaultCode, FAULTS } from "../core/faults.ts";
 import { localTime } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
 import { untilText } from "../lib/until.ts";
-import type { Comment, Desk, InterruptedSession, Turn, TurnOptions, TurnResult } from "../reviews/reviews.ts";
+import type {
+  ReviewComment,
+  ReviewService,
+  InterruptedSession,
+  ReviewTurn,
+  TurnOptions,
+  TurnResult,
+} from "../reviews/reviews.ts";
 import type { StopRequest } from "../run/run.ts";
 import type { Context } from "./context.ts";
 import { openView, type View } from "./live.ts";
@@ -17,8 +24,8 @@ export interface HeadlessOptions {
 }
 
 interface Ready {
-  readonly desk: Desk;
-  readonly comments: readonly Comment[];
+  readonly desk: ReviewService;
+  readonly comments: readonly ReviewComment[];
   /** Null: no such session, or not wanted. */
   readonly session: InterruptedSession | null;
 }
@@ -54,7 +61,7 @@ export class HeadlessReview implements Disposable {
   readonly #context: Context;
   readonly #options: HeadlessOptions;
   readonly #view: View;
-  #turn: Turn | null = null;
+  #turn: ReviewTurn | null = null;
   #signalled: SignalListener | null = null;
   #stopped: StopRequest | null = null;
   /** Codex's requests by question id, and which of them were declined. */
@@ -85,7 +92,7 @@ export class HeadlessReview implements Disposable {
   }
 
   /** Until Codex starts, a signal ends everything: nothing can be lost yet. */
-  async run(open: () => Promise<Desk>): Promise<number> {
+  async run(open: () => Promise<ReviewService>): Promise<number> {
     const ready = await Promise.race([this.#prepare(open), this.#signal]);
     if (typeof ready === "string") {
       // Pending requests would keep the process alive.
@@ -95,7 +102,7 @@ export class HeadlessReview implements Disposable {
     return this.#send(ready);
   }
 
-  async #prepare(open: () => Promise<Desk>): Promise<Ready> {
+  async #prepare(open: () => Promise<ReviewService>): Promise<Ready> {
     const desk = await open();
     const comments = await this.#choose(desk);
     const session = this.#options.resume === "never" ? null : await desk.findInterrupted();
@@ -133,7 +140,7 @@ export class HeadlessReview implements Disposable {
     return when === "always" ? this.#refuse(reason, "message_invalid") : this.#nothing(reason, "nothing", 0);
   }
 
-  async #choose(desk: Desk): Promise<readonly Comment[]> {
+  async #choose(desk: ReviewService): Promise<readonly ReviewComment[]> {
     const { comments, warnings } = await desk.load(false);
     for (const warning of warnings) this.#context.log.warn(warning);
     const chosen = comments.filter((comment) => desk.trusts(comment));
@@ -147,8 +154,8 @@ export class HeadlessReview implements Disposable {
   }
 
   async #work(
-    desk: Desk,
-    comments: readonly Comment[],
+    desk: ReviewService,
+    comments: readonly ReviewComment[],
     session: InterruptedSession | null,
   ): Promise<TurnResult> {
     this.#say(`${plural(comments.length, "comment")} for Codex`);
@@ -186,7 +193,7 @@ export class HeadlessReview implements Disposable {
     this.#say(`${plural(approvals.length, "stored approval")}, ${then}: ${list}`);
   }
 
-  #answered(id: string, decision: Decision): void {
+  #answered(id: string, decision: QuestionAnswer): void {
     this.#say(`answered: ${decision}`);
     if (decision === "decline") this.#declined.push(this.#wanted.get(id) ?? "?");
     this.#wanted.delete(id);
@@ -199,7 +206,7 @@ export class HeadlessReview implements Disposable {
     else this.#turn?.interrupt();
   }
 
-  async #conclude(desk: Desk, result: TurnResult, resumed: boolean): Promise<number> {
+  async #conclude(desk: ReviewService, result: TurnResult, resumed: boolean): Promise<number> {
     const { status, reason, handle, exitCode, resetsAt, lastWords = [] } = result;
     const declined = this.#declined.length;
     // Ends the line of the answer.

@@ -4,9 +4,9 @@ import { Fault } from "../core/faults.ts";
 import { plural } from "../lib/plural.ts";
 import {
   beginTurn,
-  type Desk,
+  type ReviewService,
   findPullRequest,
-  lookAt,
+  lookAtFolder,
   openDesk,
   toJsonLines,
   toMarkdown,
@@ -178,9 +178,16 @@ interface Wanted {
   readonly onSignal?: TurnOptions["onSignal"];
 }
 
-async function openReviewDesk({ context, options, deps, cwd, name, onSignal }: Wanted): Promise<Desk> {
+async function openReviewDesk({
+  context,
+  options,
+  deps,
+  cwd,
+  name,
+  onSignal,
+}: Wanted): Promise<ReviewService> {
   const access = { token: options.token ?? null, apiUrl: options.apiUrl ?? null };
-  const folder = await lookAt(deps, cwd);
+  const folder = await lookAtFolder(deps, cwd);
   const pullRequest = await findPullRequest(deps, name, { ...access, folder });
   const attended = options.run === undefined;
   return openDesk(deps, {
@@ -210,7 +217,11 @@ async function openReviewDesk({ context, options, deps, cwd, name, onSignal }: W
   });
 }
 
-async function exportComments(context: Context, desk: Desk, format: "markdown" | "jsonl"): Promise<number> {
+async function exportComments(
+  context: Context,
+  desk: ReviewService,
+  format: "markdown" | "jsonl",
+): Promise<number> {
   const loaded = await desk.load(false);
   for (const warning of loaded.warnings) context.log.warn(warning);
   process.stdout.write(

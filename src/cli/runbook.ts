@@ -11,7 +11,7 @@ import { nearest } from "../lib/suggest.ts";
 import { fitTable } from "../lib/table.ts";
 import { allEngines } from "../run/run.ts";
 import { type Engines, explainTrigger, findRunbooks, hasErrors, openRunbook } from "../runbooks/runbooks.ts";
-import type { Problem, Runbook, Where } from "../runbooks/runbooks.ts";
+import type { Problem, Runbook, RunbookPlace } from "../runbooks/runbooks.ts";
 import { makeCommand, parse } from "./command.ts";
 import { type Context, paint, type Terminal } from "./context.ts";
 import { shortPath } from "./words.ts";
@@ -70,7 +70,7 @@ async function read(files: readonly string[], context: Context): Promise<readonl
     return found;
   };
   const all = async (engines: Engines) => {
-    const where: Where = { cwd: process.cwd(), env: context.env, engines };
+    const where: RunbookPlace = { cwd: process.cwd(), env: context.env, engines };
     return files.length === 0
       ? findRunbooks(where)
       : Promise.all(files.map((file) => openRunbook(file, where)));

@@ -9,7 +9,7 @@ import {
   type InspectedAttempt,
   type Inspection,
   inspectRun,
-  type Offer,
+  type ResumeOffer,
   offerFor,
 } from "../run/run.ts";
 import { count, makeCommand, once, parse } from "./command.ts";
@@ -86,7 +86,7 @@ function chosen(found: Inspection, n: number | undefined): readonly InspectedAtt
   );
 }
 
-function printRun(context: Context, found: Inspection, offer: Offer | null, nowMs: number): void {
+function printRun(context: Context, found: Inspection, offer: ResumeOffer | null, nowMs: number): void {
   const { terminal } = context;
   const { run: record } = found;
   const line = lineIn(context);
@@ -255,7 +255,7 @@ function verdict(receipt: Receipt, asked: string, reported: string | null): stri
   }
 }
 
-function next({ run: { handle } }: Inspection, offer: Offer | null): string {
+function next({ run: { handle } }: Inspection, offer: ResumeOffer | null): string {
   const logs = unbroken(`reprise logs ${handle}`);
   if (offer === null) return `${logs}${unbroken(" -f")}    or    ${unbroken(`reprise stop ${handle}`)}`;
   const typed = unbroken(offer.next);

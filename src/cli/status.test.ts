@@ -3,7 +3,7 @@ import { untilText } from "../lib/until.ts";
 import { widthOf } from "../lib/width.ts";
 import type { AgentView } from "../supervisor/supervisor.ts";
 import type { Terminal } from "./context.ts";
-import { changesBetween, frameOf, type Status } from "./status.ts";
+import { changesBetween, frameOf, type AgentStatus } from "./status.ts";
 
 const NOW = Date.parse("2026-04-01T12:00:00.000Z");
 const PIPE: Terminal = { stdin: false, stdout: false, stderr: false, columns: 80, rows: 24, color: false };
@@ -27,7 +27,9 @@ const agent = (more: Partial<AgentView> = {}): AgentView => ({
   ...more,
 });
 
-const pipeline = (more: Partial<Status["pipelines"][number]> = {}): Status["pipelines"][number] => ({
+const pipeline = (
+  more: Partial<AgentStatus["pipelines"][number]> = {},
+): AgentStatus["pipelines"][number] => ({
   id: "99887766",
   name: "ci",
   phase: "active",
@@ -40,7 +42,7 @@ const pipeline = (more: Partial<Status["pipelines"][number]> = {}): Status["pipe
   ...more,
 });
 
-const status = (more: Partial<Status> = {}): Status => ({
+const status = (more: Partial<AgentStatus> = {}): AgentStatus => ({
   daemon: { pid: 7, version: "1", sinceMs: NOW },
   agents: [agent()],
   pipelines: [],
@@ -48,7 +50,7 @@ const status = (more: Partial<Status> = {}): Status => ({
 });
 
 describe("frameOf", () => {
-  const cases: Record<string, [status: Status, then: readonly string[]]> = {
+  const cases: Record<string, [status: AgentStatus, then: readonly string[]]> = {
     "an agent at work": [
       status(),
       [
@@ -160,7 +162,7 @@ describe("frameOf", () => {
 });
 
 describe("changesBetween", () => {
-  const cases: Record<string, [before: Status, now: Status, then: readonly string[]]> = {
+  const cases: Record<string, [before: AgentStatus, now: AgentStatus, then: readonly string[]]> = {
     "nothing but time": [status(), status({ agents: [agent({ why: "it is still working" })] }), []],
     "another state": [
       status(),

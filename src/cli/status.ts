@@ -54,7 +54,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
 }
 
 /** The content of `--json`. */
-export interface Status {
+export interface AgentStatus {
   readonly daemon: { readonly pid: number; readonly version: string; readonly sinceMs: number } | null;
   readonly agents: readonly AgentView[];
   readonly pipelines: readonly PipelineView[];
@@ -73,7 +73,7 @@ class Source implements AsyncDisposable {
     return this.#deps.clock.now();
   }
 
-  async read(): Promise<Status> {
+  async read(): Promise<AgentStatus> {
     const pipelines = await viewsOf(this.#deps, await listPipelines(this.#deps, { open: true }));
     const told = await this.#ask();
     if (told !== null) return { ...told, agents: await this.#asked(told.agents), pipelines };
@@ -98,7 +98,7 @@ class Source implements AsyncDisposable {
     return seen;
   }
 
-  async #ask(): Promise<Pick<Status, "daemon" | "agents"> | null> {
+  async #ask(): Promise<Pick<AgentStatus, "daemon" | "agents"> | null> {
     try {
       this.#daemon ??= await findDaemon(this.#deps);
       if (this.#daemon === null) return null;
@@ -120,7 +120,7 @@ class Source implements AsyncDisposable {
 }
 
 /** Lines for a terminal or a pipe; on a terminal none is wider than it. */
-export function frameOf(status: Status, terminal: Terminal, nowMs: number): readonly string[] {
+export function frameOf(status: AgentStatus, terminal: Terminal, nowMs: number): readonly string[] {
   const { agents, pipelines, daemon } = status;
   if (agents.length === 0 && pipelines.length === 0) return ["No agents. Start one: reprise agent run NAME"];
   // Agents of other versions may have any text.
@@ -227,7 +227,7 @@ async function watchLines(context: Context, source: Source): Promise<void> {
 }
 
 /** One line for each changed agent and pipeline. */
-export function changesBetween(before: Status, now: Status, nowMs: number): readonly string[] {
+export function changesBetween(before: AgentStatus, now: AgentStatus, nowMs: number): readonly string[] {
   const supervisor =
     (before.daemon === null) === (now.daemon === null)
       ? []

@@ -6,7 +6,7 @@ import type { AttemptRecord, Receipt } from "../core/records.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { shellLine, shellWord } from "../lib/shell.ts";
-import type { AttemptResult, DryRun, Offer, ParentOffer } from "../run/run.ts";
+import type { AttemptResult, DryRun, ResumeOffer, ParentOffer } from "../run/run.ts";
 import { type Context, paint } from "./context.ts";
 import type { View, ViewOptions } from "./live.ts";
 import { hanging, hangingPath, resetText, unbroken } from "./words.ts";
@@ -48,7 +48,7 @@ export function printDryRun(context: Context, options: ViewOptions, plan: DryRun
   return 0;
 }
 
-function toJson(result: AttemptResult, offer: Offer, text: string) {
+function toJson(result: AttemptResult, offer: ResumeOffer, text: string) {
   const { run, attempt } = result;
   return {
     ok: attempt.outcome?.result === "completed",
@@ -73,7 +73,7 @@ function toJson(result: AttemptResult, offer: Offer, text: string) {
 }
 
 interface Offers {
-  readonly offer: Offer;
+  readonly offer: ResumeOffer;
   readonly parent: ParentOffer | null;
 }
 
@@ -125,7 +125,7 @@ const LABEL = 9;
 /** In place of an id without a conversation. */
 export const NO_CONVERSATION = "none: no conversation ever began";
 
-function nextOf({ why, next }: Offer): string {
+function nextOf({ why, next }: ResumeOffer): string {
   return why === null ? unbroken(next) : `cannot be resumed: ${harmlessLine(why, 1_000)}`;
 }
 

@@ -19,7 +19,7 @@ import { eventFrom, EventText } from "./events-text.ts";
 import { plainText, renderScreen } from "./plain.ts";
 import { redactedText } from "./redacted.ts";
 
-export interface Source {
+export interface TranscriptSource {
   readonly deps: Deps;
   readonly found: RunRecord;
   readonly n: number;
@@ -29,7 +29,7 @@ export interface Source {
   readonly ended?: () => boolean;
 }
 
-export interface Reading extends Source {
+export interface Reading extends TranscriptSource {
   readonly isFirst: boolean;
   readonly json: boolean;
   readonly follow: boolean;
@@ -133,7 +133,7 @@ async function recordOf({ runDirectory }: RunRecord, n: number): Promise<Attempt
 }
 
 /** Reprise corrects a dead owner's status on sight, so this becomes true when no process writes any more. */
-async function hasEnded({ deps, found, n, ended }: Source): Promise<boolean> {
+async function hasEnded({ deps, found, n, ended }: TranscriptSource): Promise<boolean> {
   if (ended !== undefined) return ended();
   const now = await selectRun(deps, found.runId);
   return now.status !== "running" || now.attempts > n;
@@ -141,7 +141,7 @@ async function hasEnded({ deps, found, n, ended }: Source): Promise<boolean> {
 
 /** Events as recorded, or text as events. Ends with the attempt. */
 export async function* itemsOf(
-  source: Source,
+  source: TranscriptSource,
   record: Pick<AttemptRecord, "interactive"> | null,
   isLive: boolean,
 ): AsyncGenerator<JsonObject> {
@@ -163,14 +163,14 @@ function objectsIn(lines: readonly string[]): JsonObject[] {
   return lines.map((line) => parseObject(line)).filter((found) => found !== undefined);
 }
 
-function bytesOf(source: Source, log: LogName, isLive: boolean): AsyncIterable<Buffer> {
+function bytesOf(source: TranscriptSource, log: LogName, isLive: boolean): AsyncIterable<Buffer> {
   const directory = attemptDir(source.found.runDirectory, source.n);
   if (!isLive) return readStream(directory, log);
   return followStream(directory, log, { ended: () => hasEnded(source), signal: source.signal });
 }
 
 /** An attempt is recorded before its files exist, also if a crash comes in between. */
-async function filesThere(source: Source): Promise<void> {
+async function filesThere(source: TranscriptSource): Promise<void> {
   for (;;) {
     try {
       for await (const _chunk of bytesOf(source, "pty-output", false)) break;
@@ -184,7 +184,7 @@ async function filesThere(source: Source): Promise<void> {
 }
 
 /** Whether the engine's reader understood the output. For a live attempt, waits until that is clear. */
-async function isUnderstood(source: Source, isLive: boolean): Promise<boolean> {
+async function isUnderstood(source: TranscriptSource, isLive: boolean): Promise<boolean> {
   for (;;) {
     const over = !isLive || source.signal.aborted || (await hasEnded(source));
     if (await hasWords(source)) return true;
@@ -196,7 +196,7 @@ async function isUnderstood(source: Source, isLive: boolean): Promise<boolean> {
 }
 
 /** Events that only a reader of structured output can produce. */
-async function hasWords(source: Source): Promise<boolean> {
+async function hasWords(source: TranscriptSource): Promise<boolean> {
   if (!(await isThere(source, "events"))) return false;
   const lines = new LineSplitter(MAX_EVENT);
   for await (const chunk of bytesOf(source, "events", false))
@@ -208,7 +208,7 @@ async function hasWords(source: Source): Promise<boolean> {
 const WORDS: ReadonlySet<string> = new Set(["text", "tool", "turn_started"]);
 
 /** Null: no whole line yet. */
-async function firstLine(source: Source): Promise<string | null> {
+async function firstLine(source: TranscriptSource): Promise<string | null> {
   if (!(await isThere(source, "stdout"))) return null;
   let bytes = Buffer.alloc(0);
   for await (const chunk of bytesOf(source, "stdout", false)) {
@@ -219,7 +219,7 @@ async function firstLine(source: Source): Promise<string | null> {
   return null;
 }
 
-async function isThere(source: Source, log: LogName): Promise<boolean> {
+async function isThere(source: TranscriptSource, log: LogName): Promise<boolean> {
   try {
     for await (const _chunk of bytesOf(source, log, false)) break;
     return true;

@@ -4,7 +4,7 @@
  */
 import { Fault } from "../core/faults.ts";
 import { shellLine } from "../lib/shell.ts";
-import type { Run } from "./cli.ts";
+import type { CommandRun } from "./cli.ts";
 import { HelpShown } from "./command.ts";
 import type { Context } from "./context.ts";
 import { ALIASES, meant } from "./synonyms.ts";
@@ -23,7 +23,7 @@ export interface Family {
 
 interface Verb {
   readonly summary: string;
-  readonly run: Run;
+  readonly run: CommandRun;
 }
 
 export async function runVerb(family: Family, args: readonly string[], context: Context): Promise<number> {

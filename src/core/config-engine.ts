@@ -5,7 +5,7 @@
 import { nearest } from "../lib/suggest.ts";
 import { Fault } from "./faults.ts";
 
-export interface Custom {
+export interface CustomEngine {
   readonly title: string;
   /** Argument templates. Reprise fills in `{session}`, `{message}` and `{options}`; no shell sees them. */
   readonly start: readonly string[];
@@ -37,7 +37,7 @@ export interface LineRule {
 }
 
 /** Position of a key, for messages. */
-export interface Place {
+export interface OutputPlace {
   readonly file: string;
   readonly path: readonly string[];
 }
@@ -58,15 +58,20 @@ const KEYS = [
 ];
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
-export function customIn(id: string, table: Table, at: Place, builtIn: readonly string[]): Custom {
+export function customIn(
+  id: string,
+  table: Table,
+  at: OutputPlace,
+  builtIn: readonly string[],
+): CustomEngine {
   if (table["start"] === undefined && table["events"] === undefined) {
     const near = nearest(id, builtIn);
     const guess = near === null ? "" : ` Did you mean engines.${near}?`;
     const why = `is no engine of Reprise, and defines none: program, start, resume, session and events are missing.${guess}`;
     throw fault(at.file, at.path.join("."), why);
   }
-  checkKeys(table, at, KEYS);
-  if (textIn(table, at, "program") === undefined) bad(at, "program", "is missing");
+  checkEngineKeys(table, at, KEYS);
+  if (configText(table, at, "program") === undefined) bad(at, "program", "is missing");
   const message = table["message"] ?? "stdin";
   if (message !== "stdin" && message !== "argument") return bad(at, "message", `is "stdin" or "argument"`);
   const session = sessionIn(table["session"], at);
@@ -75,7 +80,7 @@ export function customIn(id: string, table: Table, at: Place, builtIn: readonly 
     templateIn(table, at, key, placeholders);
   const interactive = interactiveIn(table["interactive"], at, session.choose);
   return {
-    title: textIn(table, at, "title") ?? id,
+    title: configText(table, at, "title") ?? id,
     start: template("start", session.choose ? ["session", ...needs] : needs),
     resume: template("resume", ["session", ...needs]),
     ...(interactive === undefined ? {} : { interactive }),
@@ -85,14 +90,14 @@ export function customIn(id: string, table: Table, at: Place, builtIn: readonly 
   };
 }
 
-function sessionIn(value: unknown, at: Place): Custom["session"] {
+function sessionIn(value: unknown, at: OutputPlace): CustomEngine["session"] {
   const example = `session = { field = "session_id", format = "uuid" }`;
   if (!isTable(value)) return bad(at, "session", `is missing: ${example}`);
-  const here: Place = { file: at.file, path: [...at.path, "session"] };
-  checkKeys(value, here, ["field", "format", "choose"]);
-  const field = textIn(value, here, "field") ?? bad(here, "field", `is missing: ${example}`);
+  const here: OutputPlace = { file: at.file, path: [...at.path, "session"] };
+  checkEngineKeys(value, here, ["field", "format", "choose"]);
+  const field = configText(value, here, "field") ?? bad(here, "field", `is missing: ${example}`);
   const format = formatOf(
-    textIn(value, here, "format") ?? bad(here, "format", `is missing: ${example}`),
+    configText(value, here, "format") ?? bad(here, "format", `is missing: ${example}`),
     here,
   );
   const choose = value["choose"] ?? false;
@@ -103,7 +108,7 @@ function sessionIn(value: unknown, at: Place): Custom["session"] {
   return { field, format, choose };
 }
 
-function formatOf(text: string, at: Place): RegExp {
+function formatOf(text: string, at: OutputPlace): RegExp {
   if (text === "uuid") return UUID;
   try {
     return new RegExp(`^(?:${text.slice(0, 200)})$`);
@@ -112,11 +117,11 @@ function formatOf(text: string, at: Place): RegExp {
   }
 }
 
-function interactiveIn(value: unknown, at: Place, choose: boolean): Custom["interactive"] {
+function interactiveIn(value: unknown, at: OutputPlace, choose: boolean): CustomEngine["interactive"] {
   if (value === undefined) return undefined;
   if (!isTable(value)) return bad(at, "interactive", "is a table: { start = [...], resume = [...] }");
-  const here: Place = { file: at.file, path: [...at.path, "interactive"] };
-  checkKeys(value, here, ["start", "resume"]);
+  const here: OutputPlace = { file: at.file, path: [...at.path, "interactive"] };
+  checkEngineKeys(value, here, ["start", "resume"]);
   return {
     start: templateIn(value, here, "start", choose ? ["session"] : []),
     resume: templateIn(value, here, "resume", ["session"]),
@@ -124,7 +129,12 @@ function interactiveIn(value: unknown, at: Place, choose: boolean): Custom["inte
 }
 
 /** `needed`: placeholders that must occur. `{options}` must be a whole argument, the others may be part of one. */
-function templateIn(table: Table, at: Place, key: string, needed: readonly string[]): readonly string[] {
+function templateIn(
+  table: Table,
+  at: OutputPlace,
+  key: string,
+  needed: readonly string[],
+): readonly string[] {
   const words = stringsIn(table, at, key) ?? bad(at, key, "is missing: a list of arguments");
   const used = words.flatMap((word) => [...word.matchAll(/\{(\w*)\}/g)].map(([, name = ""]) => name));
   const allowed = [...needed, "options"];
@@ -140,14 +150,14 @@ function templateIn(table: Table, at: Place, key: string, needed: readonly strin
   return words;
 }
 
-function eventsIn(value: unknown, at: Place): Custom["events"] {
+function eventsIn(value: unknown, at: OutputPlace): CustomEngine["events"] {
   const example = `events = { session = "type=init", text = "type=message : text", done = "type=result" }`;
   if (!isTable(value)) return bad(at, "events", `is missing: ${example}`);
-  const here: Place = { file: at.file, path: [...at.path, "events"] };
-  checkKeys(value, here, EVENT_NAMES);
+  const here: OutputPlace = { file: at.file, path: [...at.path, "events"] };
+  checkEngineKeys(value, here, EVENT_NAMES);
   const rules: { [name in EventName]?: LineRule } = {};
   for (const name of EVENT_NAMES) {
-    const text = textIn(value, here, name);
+    const text = configText(value, here, name);
     if (text !== undefined) rules[name] = ruleIn(text, here, name);
   }
   const { session, done } = rules;
@@ -156,7 +166,7 @@ function eventsIn(value: unknown, at: Place): Custom["events"] {
   return { ...rules, session, done };
 }
 
-function ruleIn(text: string, at: Place, name: EventName): LineRule {
+function ruleIn(text: string, at: OutputPlace, name: EventName): LineRule {
   const [conditions = "", take, ...more] = text.split(/\s:\s/).map((part) => part.trim());
   const when = conditions.split(/\s+/).map((condition) => /^([\w.-]+)=(\S+)$/.exec(condition));
   const pairs = when.map((match) => [match?.[1] ?? "", match?.[2] ?? ""] as const);
@@ -186,13 +196,13 @@ export function isText(value: unknown): value is string {
   return typeof value === "string" && !value.includes("\0");
 }
 
-export function textIn(table: Table, at: Place, key: string): string | undefined {
+export function configText(table: Table, at: OutputPlace, key: string): string | undefined {
   const value = table[key];
   if (value === undefined || (isText(value) && value !== "")) return value;
   return bad(at, key, "is a text in quotes, not empty and without a zero byte");
 }
 
-export function stringsIn(table: Table, at: Place, key: string): readonly string[] | undefined {
+export function stringsIn(table: Table, at: OutputPlace, key: string): readonly string[] | undefined {
   const value = table[key];
   if (value === undefined) return undefined;
   if (!Array.isArray(value)) return bad(at, key, `is a list of texts: ["--flag", "value"]`);
@@ -201,7 +211,7 @@ export function stringsIn(table: Table, at: Place, key: string): readonly string
   );
 }
 
-export function checkKeys(table: Table, at: Place, known: readonly string[]): void {
+export function checkEngineKeys(table: Table, at: OutputPlace, known: readonly string[]): void {
   const key = Object.keys(table).find((name) => !known.includes(name));
   if (key === undefined) return;
   const near = nearest(key, known);
@@ -209,7 +219,7 @@ export function checkKeys(table: Table, at: Place, known: readonly string[]): vo
   throw fault(at.file, [...at.path, key].join("."), `is unknown. ${guess}`);
 }
 
-export function bad(at: Place, key: string, why: string): never {
+export function bad(at: OutputPlace, key: string, why: string): never {
   throw fault(at.file, [...at.path, key].join("."), `${why}.`);
 }
 

@@ -1,6 +1,6 @@
 /** `[issues]` of a config file: the rights of a batch's agents, and the project's commands that check their work. */
 import { parseDuration } from "../lib/duration.ts";
-import { bad, checkKeys, isTable, isText, type Place } from "./config-engine.ts";
+import { bad, checkEngineKeys, isTable, isText, type OutputPlace } from "./config-engine.ts";
 
 /** What a batch's agent may do without asking: read, change the files of its worktree, or anything. */
 export const ACCESS_LEVELS = ["read", "edit", "full"] as const;
@@ -28,10 +28,10 @@ const DEFAULT_TIMEOUT_MS = 10 * 60_000;
 const DEFAULT_ATTEMPTS = 3;
 const EXAMPLE = `commands = [["npm", "test"], { run = ["npm", "run", "lint"], timeout = "2m" }]`;
 
-export function issuesIn(value: unknown, at: Place): IssuesConfig {
+export function issuesIn(value: unknown, at: OutputPlace): IssuesConfig {
   if (!isTable(value)) return bad(at, "issues", `is a table: [issues] or [issues.gate]`);
-  const here: Place = { file: at.file, path: ["issues"] };
-  checkKeys(value, here, ["gate", "access"]);
+  const here: OutputPlace = { file: at.file, path: ["issues"] };
+  checkEngineKeys(value, here, ["gate", "access"]);
   const { gate } = value;
   const access = accessIn(value["access"], here);
   return {
@@ -40,16 +40,16 @@ export function issuesIn(value: unknown, at: Place): IssuesConfig {
   };
 }
 
-function accessIn(value: unknown, at: Place): Access | undefined {
+function accessIn(value: unknown, at: OutputPlace): Access | undefined {
   if (value === undefined) return undefined;
   const level = ACCESS_LEVELS.find((known) => known === value);
   return level ?? bad(at, "access", `is one of ${ACCESS_LEVELS.map((known) => `"${known}"`).join(", ")}`);
 }
 
-function gateIn(gate: unknown, here: Place): GateConfig {
+function gateIn(gate: unknown, here: OutputPlace): GateConfig {
   if (!isTable(gate)) return bad(here, "gate", `is a table: [issues.gate] with ${EXAMPLE}`);
-  const inside: Place = { file: here.file, path: ["issues", "gate"] };
-  checkKeys(gate, inside, ["commands", "timeout", "attempts"]);
+  const inside: OutputPlace = { file: here.file, path: ["issues", "gate"] };
+  checkEngineKeys(gate, inside, ["commands", "timeout", "attempts"]);
   const timeoutMs = timeoutIn(gate["timeout"], inside) ?? DEFAULT_TIMEOUT_MS;
   const { commands, attempts = DEFAULT_ATTEMPTS } = gate;
   if (!Array.isArray(commands)) return bad(inside, "commands", `is a list: ${EXAMPLE}`);
@@ -61,16 +61,17 @@ function gateIn(gate: unknown, here: Place): GateConfig {
   };
 }
 
-function commandIn(value: unknown, at: Place, timeoutMs: number): GateCommand {
+function commandIn(value: unknown, at: OutputPlace, timeoutMs: number): GateCommand {
   const words = isTable(value) ? value["run"] : value;
-  if (isTable(value)) checkKeys(value, { file: at.file, path: [...at.path, "commands"] }, ["run", "timeout"]);
+  if (isTable(value))
+    checkEngineKeys(value, { file: at.file, path: [...at.path, "commands"] }, ["run", "timeout"]);
   if (!Array.isArray(words) || words.length === 0 || !words.every(isText) || words[0] === "")
     return bad(at, "commands", `holds something that is no command: ${EXAMPLE}`);
   const own = isTable(value) ? timeoutIn(value["timeout"], at) : undefined;
   return { run: words, timeoutMs: own ?? timeoutMs };
 }
 
-function timeoutIn(value: unknown, at: Place): number | undefined {
+function timeoutIn(value: unknown, at: OutputPlace): number | undefined {
   if (value === undefined) return undefined;
   const ms = typeof value === "string" ? parseDuration(value) : null;
   if (ms === null || ms === 0) return bad(at, "timeout", `is a duration in quotes, such as "10m"`);

@@ -5,15 +5,15 @@
 import { parse, TomlError } from "smol-toml";
 import { parseDuration } from "../lib/duration.ts";
 import {
-  type Custom,
-  type Place,
+  type CustomEngine,
+  type OutputPlace,
   bad,
-  checkKeys,
+  checkEngineKeys,
   customIn,
   isTable,
   isText,
   stringsIn,
-  textIn,
+  configText,
 } from "./config-engine.ts";
 import { type IssuesConfig, issuesIn } from "./config-issues.ts";
 import { Fault } from "./faults.ts";
@@ -55,7 +55,7 @@ export interface EngineConfig {
   /** Where the engine keeps its sessions; absolute. */
   readonly home?: string;
   /** Present: the entry defines a custom engine. */
-  readonly custom?: Custom;
+  readonly custom?: CustomEngine;
 }
 
 /** The engines that ship with Reprise; every other name in a config file defines a custom engine. */
@@ -81,8 +81,8 @@ export function parseConfig(
 ): ConfigFile {
   const read = reader(onProblem);
   const root = read(() => parseToml(text, file)) ?? {};
-  const at: Place = { file, path: [] };
-  read(() => checkKeys(root, at, KEYS));
+  const at: OutputPlace = { file, path: [] };
+  read(() => checkEngineKeys(root, at, KEYS));
   const table = <T>(key: string, tableIn: (value: unknown) => T): T | undefined =>
     root[key] === undefined ? undefined : read(() => tableIn(root[key]));
   const duration = (key: string) => read(() => durationIn(root[key], at, key));
@@ -167,21 +167,21 @@ function parseToml(text: string, file: string): Readonly<Record<string, unknown>
   }
 }
 
-function escrowIn(value: unknown, at: Place): number | undefined {
+function escrowIn(value: unknown, at: OutputPlace): number | undefined {
   if (value === undefined) return undefined;
   if (value === "off") return 0;
   if (typeof value === "number" && Number.isInteger(value) && value > 0 && value <= MB) return value * MB;
   return bad(at, "escrow", `is "off" or a whole number of megabytes, such as 256`);
 }
 
-function durationIn(value: unknown, at: Place, key: string): number | null | undefined {
+function durationIn(value: unknown, at: OutputPlace, key: string): number | null | undefined {
   if (value === undefined) return undefined;
   const ms = typeof value === "string" ? parseDuration(value) : null;
   if (ms === null) return bad(at, key, `is a duration in quotes, such as "15m" or "1h30m"; "0" means never`);
   return ms === 0 ? null : ms;
 }
 
-function notifyIn(value: unknown, at: Place, level: "user" | "project"): NotifyConfig {
+function notifyIn(value: unknown, at: OutputPlace, level: "user" | "project"): NotifyConfig {
   if (level === "project") {
     bad(
       at,
@@ -191,8 +191,8 @@ function notifyIn(value: unknown, at: Place, level: "user" | "project"): NotifyC
   }
   const example = `[notify] with command = ["program", "argument"] or webhook = "https://…"`;
   if (!isTable(value)) return bad(at, "notify", `is a table: ${example}`);
-  const here: Place = { file: at.file, path: ["notify"] };
-  checkKeys(value, here, ["command", "webhook"]);
+  const here: OutputPlace = { file: at.file, path: ["notify"] };
+  checkEngineKeys(value, here, ["command", "webhook"]);
   const command = stringsIn(value, here, "command");
   const [program] = command ?? ["-"];
   if (program === undefined || program === "")
@@ -200,14 +200,14 @@ function notifyIn(value: unknown, at: Place, level: "user" | "project"): NotifyC
   if (program?.includes("/") && !program.startsWith("/")) {
     bad(here, "command", "begins with the name of a program on PATH or with an absolute path");
   }
-  const webhook = textIn(value, here, "webhook");
+  const webhook = configText(value, here, "webhook");
   if (webhook !== undefined) checkWebhook(webhook, here);
   return { ...(command === undefined ? {} : { command }), ...(webhook === undefined ? {} : { webhook }) };
 }
 
 const LOOPBACK = /^(localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|\[::1\])$/;
 
-function checkWebhook(text: string, at: Place): void {
+function checkWebhook(text: string, at: OutputPlace): void {
   const url = URL.canParse(text) ? new URL(text) : null;
   if (url === null) return bad(at, "webhook", `is no address: "https://…"`);
   const toUs = url.protocol === "http:" && LOOPBACK.test(url.hostname);
@@ -220,13 +220,13 @@ function checkWebhook(text: string, at: Place): void {
 
 function enginesIn(
   value: unknown,
-  at: Place,
+  at: OutputPlace,
   level: "user" | "project",
   read: Read,
 ): Record<string, EngineConfig> {
   if (!isTable(value)) return bad(at, "engines", "is a table: [engines.<name>]");
   const engines: Record<string, EngineConfig> = {};
-  const here: Place = { file: at.file, path: ["engines"] };
+  const here: OutputPlace = { file: at.file, path: ["engines"] };
   for (const [id, table] of Object.entries(value)) {
     const engine = read(() => {
       if (!/^[a-z0-9][a-z0-9_-]{0,31}$/.test(id)) {
@@ -243,14 +243,14 @@ function enginesIn(
 function engineIn(
   id: string,
   table: Readonly<Record<string, unknown>>,
-  at: Place,
+  at: OutputPlace,
   level: "user" | "project",
 ): EngineConfig {
   const builtIn = BUILT_IN_ENGINES.includes(id);
   const custom = builtIn ? undefined : customIn(id, table, at, BUILT_IN_ENGINES);
-  if (builtIn) checkKeys(table, at, ["program", "args", "env", "home"]);
-  const program = textIn(table, at, "program");
-  const home = textIn(table, at, "home");
+  if (builtIn) checkEngineKeys(table, at, ["program", "args", "env", "home"]);
+  const program = configText(table, at, "program");
+  const home = configText(table, at, "home");
   if (program !== undefined && program.includes("/") && !program.startsWith("/")) {
     bad(at, "program", "is the name of a program on PATH or an absolute path");
   }
@@ -265,10 +265,14 @@ function engineIn(
   return Object.fromEntries(Object.entries(found).filter(([, field]) => field !== undefined));
 }
 
-function envIn(value: unknown, at: Place, level: "user" | "project"): Record<string, string> | undefined {
+function envIn(
+  value: unknown,
+  at: OutputPlace,
+  level: "user" | "project",
+): Record<string, string> | undefined {
   if (value === undefined) return undefined;
   if (!isTable(value)) return bad(at, "env", `is a table of texts: env = { NAME = "value" }`);
-  const here: Place = { file: at.file, path: [...at.path, "env"] };
+  const here: OutputPlace = { file: at.file, path: [...at.path, "env"] };
   const env: Record<string, string> = {};
   for (const [name, text] of Object.entries(value)) {
     if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) bad(here, name, "is no name of a variable");

@@ -19,7 +19,7 @@ export interface Log {
 }
 
 /** doubt: the process is in another pid namespace or on another machine, and nothing proves its end. */
-export type Standing = "lives" | "gone" | "doubt";
+export type OwnerState = "lives" | "gone" | "doubt";
 
 /**
  * A process that outlived its agent. denied: another user's process, which we may not end. doubtful: its session number
@@ -38,7 +38,7 @@ export interface Processes {
   /** False: it is certainly gone. True also in doubt (see `examine`). */
   isAlive(identity: ProcessIdentity): boolean;
   /** Like `isAlive`, but reports doubt separately. */
-  examine(identity: ProcessIdentity & { readonly machine?: string }): Standing;
+  examine(identity: ProcessIdentity & { readonly machine?: string }): OwnerState;
   /** Does another process hold a life here that belongs to none of these owners? Absent: unknown. */
   hasOtherOwner?(known: readonly ProcessIdentity[]): boolean;
   identify(pid: number): ProcessIdentity | null;

@@ -122,7 +122,7 @@ export interface Question {
   readonly key: string;
 }
 
-export type Decision = "accept" | "accept_for_session" | "decline" | "cancel";
+export type QuestionAnswer = "accept" | "accept_for_session" | "decline" | "cancel";
 
 /** What a live agent is doing, in the engine's words if it reports any. */
 export type Activity =

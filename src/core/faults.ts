@@ -177,15 +177,15 @@ export const FAULTS = {
 
 export type FaultCode = keyof typeof FAULTS;
 
-export type Facts = Readonly<Record<string, string | number | boolean | null | readonly string[]>>;
+export type FaultFacts = Readonly<Record<string, string | number | boolean | null | readonly string[]>>;
 
 export class Fault extends Error {
   override readonly name = "Fault";
   readonly code: FaultCode;
   /** Facts for `--json` and logs. Never secrets, never agent output. */
-  readonly facts: Facts;
+  readonly facts: FaultFacts;
 
-  constructor(code: FaultCode, message: string, options: { facts?: Facts; cause?: unknown } = {}) {
+  constructor(code: FaultCode, message: string, options: { facts?: FaultFacts; cause?: unknown } = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.code = code;
     this.facts = options.facts ?? {};

@@ -46,8 +46,8 @@ export function whyNotAllowed(trigger: Trigger, action: ActionName): string | nu
   return "an error is not the end of the task; use fail, or escalate and let a person decide";
 }
 
-/** One rung of the ladder that answers a trigger. */
-export interface Rung {
+/** One entry of the ladder that answers a trigger. */
+export interface PolicyEntry {
   readonly action: ActionName;
   readonly message: string | null;
   /** resume: the message continues the conversation instead of starting a new one. */
@@ -55,18 +55,18 @@ export interface Rung {
   /** gate: the command, one argument per element, and its time limit. */
   readonly run: readonly string[] | null;
   readonly timeoutMs: number;
-  /** How many times Reprise tries this rung before the next; progress resets the count. */
+  /** How many times Reprise tries this entry before the next; progress resets the count. */
   readonly attempts: number;
   readonly cooldownMs: number;
   /** The errors that it answers; `any` for other triggers. */
   readonly match: ErrorMatch;
 }
 
-/** A trigger without rungs escalates. */
+/** A trigger without entries escalates. */
 export interface Policy {
-  readonly on: Readonly<Record<Trigger, readonly Rung[]>>;
+  readonly on: Readonly<Record<Trigger, readonly PolicyEntry[]>>;
   readonly idleAfterMs: number;
-  /** Processes that Reprise may start for this agent in total. Null: as many as the rungs allow. */
+  /** Processes that Reprise may start for this agent in total. Null: as many as the entries allow. */
   readonly maxAttempts: number | null;
 }
 

@@ -158,7 +158,7 @@ export const receiptSchema = z.object({
   at: time,
 });
 
-const rungs = z.array(
+const entries = z.array(
   z.object({
     action: z.enum(ACTIONS),
     message: z.string().nullable(),
@@ -180,7 +180,7 @@ const agentDefinition = z.object({
   cwd: z.string(),
   env: z.array(z.tuple([z.string(), z.string()])),
   policy: z.object({
-    on: z.object({ idle: rungs, dead: rungs, error: rungs, prompt: rungs }),
+    on: z.object({ idle: entries, dead: entries, error: entries, prompt: entries }),
     idleAfterMs: count,
     maxAttempts: count.nullable(),
   }),

@@ -10,9 +10,16 @@ import { isatty } from "node:tty";
 import { chat } from "./chat.ts";
 import { makeJournal, messageFacts, startFacts } from "./journal.ts";
 import { makeOutput } from "./output.ts";
-import { type Conversation, type Persona, Refusal, type Request, type Stage, type World } from "./persona.ts";
+import {
+  type DemoConversation,
+  type Persona,
+  DemoRefusal,
+  type Request,
+  type Stage,
+  type DemoWorld,
+} from "./persona.ts";
 import { play } from "./play.ts";
-import { parseScript, planOf, type Step } from "./steps.ts";
+import { parseScript, planOf, type ScriptStep } from "./steps.ts";
 
 /** Plays the persona to its end, and ends this process with its exit code. */
 export async function runAgent(persona: Persona, argv: readonly string[]): Promise<never> {
@@ -28,7 +35,7 @@ export async function runAgent(persona: Persona, argv: readonly string[]): Promi
 
 async function live(persona: Persona, argv: readonly string[]): Promise<number> {
   const out = makeOutput();
-  const world: World = {
+  const world: DemoWorld = {
     env: process.env,
     cwd: process.cwd(),
     terminal: isatty(0) && isatty(1),
@@ -47,7 +54,7 @@ async function live(persona: Persona, argv: readonly string[]): Promise<number> 
     journal.write("end", { code });
     return code;
   } catch (error) {
-    if (!(error instanceof Refusal)) throw error;
+    if (!(error instanceof DemoRefusal)) throw error;
     journal.write("refused", { code: error.exit, why: error.message });
     if (error.stdout !== "") out.raw(error.stdout);
     if (error.message !== "") out.err(error.message);
@@ -84,9 +91,9 @@ async function attend(scene: Scene): Promise<number> {
 async function turn(
   { persona, request, world, out, journal }: Scene,
   part: {
-    readonly conversation: Conversation;
+    readonly conversation: DemoConversation;
     readonly message: string;
-    readonly steps: readonly Step[];
+    readonly steps: readonly ScriptStep[];
     readonly nextLine: () => Promise<string | null>;
   },
 ): Promise<number> {
@@ -103,13 +110,13 @@ async function turn(
 }
 
 /** A script replaces the turn's plan, and reads stdin itself. */
-function scriptOf(request: Request, world: World): Step[] | null {
+function scriptOf(request: Request, world: DemoWorld): ScriptStep[] | null {
   const file = request.script ?? world.env["REPRISE_DEMO_SCRIPT"] ?? "";
   if (file === "") return null;
   try {
     return parseScript(readFileSync(file, "utf8"));
   } catch (error) {
-    throw new Refusal(2, `demo: ${error instanceof Error ? error.message : "the script cannot be read"}`);
+    throw new DemoRefusal(2, `demo: ${error instanceof Error ? error.message : "the script cannot be read"}`);
   }
 }
 
@@ -119,7 +126,7 @@ async function messageOf(request: Request, stdin: Stdin): Promise<string> {
   const piped = request.stdin === "none" || isatty(0) ? "" : await stdin.rest();
   const message =
     request.stdin === "append" && prompt !== "" ? [prompt, piped].filter(Boolean).join("\n") : prompt + piped;
-  if (message.trim() === "") throw new Refusal(2, "demo: there is no message");
+  if (message.trim() === "") throw new DemoRefusal(2, "demo: there is no message");
   return message;
 }
 

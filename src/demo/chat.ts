@@ -1,7 +1,7 @@
 /** The agent on a terminal: reads messages, answers each as a turn, understands `/exit`, `/clear` and `/size`. */
 import { WriteStream } from "node:tty";
 import { messageFacts } from "./journal.ts";
-import type { Conversation, Persona, Request, Stage } from "./persona.ts";
+import type { DemoConversation, Persona, Request, Stage } from "./persona.ts";
 import { play } from "./play.ts";
 import { planOf } from "./steps.ts";
 
@@ -11,7 +11,7 @@ export interface Chat extends Stage {
   readonly nextLine: () => Promise<string | null>;
 }
 
-export async function chat(given: Chat, first: Conversation): Promise<number> {
+export async function chat(given: Chat, first: DemoConversation): Promise<number> {
   const { persona, world, out, journal } = given;
   const ui = world.terminal ? (persona.ui?.(given) ?? null) : null;
   const room: Chat = ui === null ? given : { ...given, nextLine: () => ui.line() };
@@ -56,7 +56,7 @@ export async function chat(given: Chat, first: Conversation): Promise<number> {
 }
 
 /** A session exists once the user has said something in it. */
-function farewell({ persona, out, journal }: Chat, talk: Conversation): number {
+function farewell({ persona, out, journal }: Chat, talk: DemoConversation): number {
   out.line(`Resume this session with:\n${persona.id} --resume ${talk.id}`);
   journal.write("end", { session: talk.id, code: 0 });
   return 0;

@@ -6,15 +6,15 @@ import { type JsonObject, stringIn } from "../lib/json.ts";
 import { readArgs } from "./argv.ts";
 import type { Output } from "./output.ts";
 import {
-  type Conversation,
+  type DemoConversation,
   type DemoTrouble,
   FORGED_UUID,
   type Persona,
-  Refusal,
+  DemoRefusal,
   type Request,
   UUID,
-  type Voice,
-  type World,
+  type DemoVoice,
+  type DemoWorld,
 } from "./persona.ts";
 import { appendLine, createWith, readLines } from "./session-file.ts";
 import { textVoice } from "./text-voice.ts";
@@ -34,9 +34,9 @@ export const demo: Persona = {
       values: "--session-id --resume --model|-m --mood --access --allow --format --script",
       flags: "--fork --chat --help|-h",
     });
-    if (args.has("--help")) throw new Refusal(0, "", `${USAGE}\n`);
+    if (args.has("--help")) throw new DemoRefusal(0, "", `${USAGE}\n`);
     const refuse = (why: string): never => {
-      throw new Refusal(2, `demo: ${why}\n${USAGE}`);
+      throw new DemoRefusal(2, `demo: ${why}\n${USAGE}`);
     };
     const oneOf = (name: string, choices: readonly string[]): string => {
       const value = args.value(name) ?? choices[0] ?? "";
@@ -79,14 +79,15 @@ export const demo: Persona = {
     const { session } = request;
     if (request.how === "new") {
       const id = session ?? randomUUID();
-      if (existsSync(fileOf(id))) throw new Refusal(2, `demo: session ${id} already exists; use --resume`);
+      if (existsSync(fileOf(id)))
+        throw new DemoRefusal(2, `demo: session ${id} already exists; use --resume`);
       return conversation({ id, file: fileOf(id), request, world });
     }
     const from = session ?? "";
-    if (!existsSync(fileOf(from))) throw new Refusal(1, `demo: no session ${from} in ${directory}`);
+    if (!existsSync(fileOf(from))) throw new DemoRefusal(1, `demo: no session ${from} in ${directory}`);
     if (request.how === "resume") return conversation({ id: from, file: fileOf(from), request, world });
     const id = request.forkTo ?? randomUUID();
-    if (existsSync(fileOf(id))) throw new Refusal(2, `demo: session ${id} already exists; use --resume`);
+    if (existsSync(fileOf(id))) throw new DemoRefusal(2, `demo: session ${id} already exists; use --resume`);
     const [, ...lines] = readLines(fileOf(from));
     createWith(fileOf(id), [{ ...headOf(id, request, world), forked_from: from }, ...lines]);
     return conversation({ id, file: fileOf(id), request, world });
@@ -104,7 +105,7 @@ export const demo: Persona = {
 };
 
 /** The same rule as for Reprise's state directory, which contains it by default. */
-function homeOf(env: World["env"]): string {
+function homeOf(env: DemoWorld["env"]): string {
   const own = env["REPRISE_DEMO_HOME"];
   if (own !== undefined && own !== "") return own;
   const state = env["REPRISE_HOME"];
@@ -112,7 +113,7 @@ function homeOf(env: World["env"]): string {
   const xdg = env["XDG_STATE_HOME"];
   if (xdg !== undefined && isAbsolute(xdg)) return join(xdg, "reprise", "demo");
   const home = env["HOME"];
-  if (home === undefined || home === "") throw new Refusal(1, "demo: HOME is not set");
+  if (home === undefined || home === "") throw new DemoRefusal(1, "demo: HOME is not set");
   return join(home, ".local", "state", "reprise", "demo");
 }
 
@@ -120,11 +121,11 @@ interface Place {
   readonly id: string;
   readonly file: string;
   readonly request: Request;
-  readonly world: World;
+  readonly world: DemoWorld;
 }
 
 /** The file appears with the first user line: an agent that dies before leaves an id and no session. */
-function conversation({ id, file, request, world }: Place): Conversation {
+function conversation({ id, file, request, world }: Place): DemoConversation {
   const known = existsSync(file) ? readLines(file) : [];
   const says = (type: string) => known.filter((one) => one["type"] === type);
   const line = (fields: Record<string, unknown>) => ({ ...fields, at: world.now().toISOString() });
@@ -142,13 +143,13 @@ function conversation({ id, file, request, world }: Place): Conversation {
   };
 }
 
-function headOf(id: string, request: Request, world: World): JsonObject {
+function headOf(id: string, request: Request, world: DemoWorld): JsonObject {
   return { type: "session", session_id: id, cwd: request.cwd, at: world.now().toISOString() };
 }
 
 const forgery = JSON.stringify({ type: "session", session_id: FORGED_UUID });
 
-function jsonVoice(id: string, out: Output): Voice {
+function jsonVoice(id: string, out: Output): DemoVoice {
   let words = 0;
   const end = (result: string, error?: Record<string, unknown>): void => {
     out.json({ type: "usage", input_tokens: 10, output_tokens: words });

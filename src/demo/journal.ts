@@ -5,9 +5,9 @@
 import { createHash } from "node:crypto";
 import { appendFileSync } from "node:fs";
 import { isatty } from "node:tty";
-import type { Journal, World } from "./persona.ts";
+import type { Journal, DemoWorld } from "./persona.ts";
 
-export function makeJournal(world: World, as: string): Journal {
+export function makeJournal(world: DemoWorld, as: string): Journal {
   const file = world.env["REPRISE_DEMO_LOG"];
   if (file === undefined || file === "") return { write: () => undefined };
   return {
@@ -19,7 +19,7 @@ export function makeJournal(world: World, as: string): Journal {
 }
 
 /** Facts of the `start` line. The environment is limited to names that cannot hold a user's key. */
-export function startFacts(world: World, argv: readonly string[]): Record<string, unknown> {
+export function startFacts(world: DemoWorld, argv: readonly string[]): Record<string, unknown> {
   const env = Object.entries(world.env).filter(([name]) =>
     /^(REPRISE_\w+|PWD|TERM|COLUMNS|LINES)$/.test(name),
   );

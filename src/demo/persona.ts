@@ -9,21 +9,21 @@ export interface Persona {
   /** The output of `--version`. */
   readonly version: string;
   /** Throws a Refusal for a command line that the engine refuses. */
-  parse(argv: readonly string[], world: World): Request;
+  parse(argv: readonly string[], world: DemoWorld): Request;
   /** Throws a Refusal if the requested session does not exist. */
-  open(request: Request, world: World): Promise<Conversation>;
+  open(request: Request, world: DemoWorld): Promise<DemoConversation>;
   /** Serves on stdin and stdout and returns the exit code. Null: this command line does not ask for a server. */
   serve?(argv: readonly string[], stage: Stage): Promise<number> | null;
-  speak(request: Request, conversation: Conversation, out: Output): Voice;
+  speak(request: Request, conversation: DemoConversation, out: Output): DemoVoice;
   /** Opens its UI on a terminal. Absent: a chat reads lines. */
   ui?(stage: Stage): Ui;
   /** Registers the conversation of this process, for engines with such a registry. */
-  enter?(session: string, world: World): void;
+  enter?(session: string, world: DemoWorld): void;
 }
 
 /** The environment in which a persona acts. */
 export interface Stage {
-  readonly world: World;
+  readonly world: DemoWorld;
   readonly out: Output;
   readonly journal: Journal;
 }
@@ -33,7 +33,7 @@ export interface Journal {
   write(event: string, facts?: Readonly<Record<string, unknown>>): void;
 }
 
-export interface World {
+export interface DemoWorld {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
   /** Both stdin and stdout are terminals. */
@@ -65,7 +65,7 @@ export interface Request {
 }
 
 /** The session store in one turn. Each call is durable when it returns. */
-export interface Conversation {
+export interface DemoConversation {
   readonly id: string;
   /** The user's messages of earlier turns, oldest first. */
   readonly earlier: readonly string[];
@@ -74,13 +74,13 @@ export interface Conversation {
   /** The turn failed. Absent: the user's message simply stays. */
   failed?(trouble: DemoTrouble): Promise<void>;
   /** Publishes what this process does, for engines that can. */
-  status?(status: Status): void;
+  status?(status: DemoStatus): void;
   /** A tool call that needs permission, and its result. */
   wanted?(command: string): Promise<void>;
   answered?(may: boolean): Promise<void>;
 }
 
-export type Status = "idle" | "busy" | "waiting";
+export type DemoStatus = "idle" | "busy" | "waiting";
 
 /** A UI that reads keys instead of lines. */
 export interface Ui {
@@ -88,12 +88,12 @@ export interface Ui {
   ready(): Promise<void>;
   /** The next message; null at the end. */
   line(): Promise<string | null>;
-  status(talk: Conversation, status: Status): void;
+  status(talk: DemoConversation, status: DemoStatus): void;
   /** Asks for permission within this conversation. */
-  asking(talk: Conversation): NonNullable<Voice["ask"]>;
+  asking(talk: DemoConversation): NonNullable<DemoVoice["ask"]>;
 }
 
-export interface Voice {
+export interface DemoVoice {
   /** A structured line of this engine that names a forged session. */
   readonly forgery: string;
   session(): void;
@@ -137,7 +137,7 @@ export interface DemoTrouble {
 }
 
 /** The engine refuses before a turn begins. */
-export class Refusal extends Error {
+export class DemoRefusal extends Error {
   override readonly name = "Refusal";
   readonly exit: number;
   readonly stdout: string;

@@ -3,13 +3,13 @@ import { spawn } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Output } from "./output.ts";
-import type { Conversation, DemoTrouble, Journal, Request, Voice } from "./persona.ts";
-import { type Step, withoutDirectives } from "./steps.ts";
+import type { DemoConversation, DemoTrouble, Journal, Request, DemoVoice } from "./persona.ts";
+import { type ScriptStep, withoutDirectives } from "./steps.ts";
 
-export interface Turn {
+export interface DemoTurn {
   readonly request: Request;
-  readonly conversation: Conversation;
-  readonly voice: Voice;
+  readonly conversation: DemoConversation;
+  readonly voice: DemoVoice;
   readonly out: Output;
   readonly journal: Journal;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -22,7 +22,7 @@ export interface Turn {
 }
 
 /** The exit code of the steps. Null: they ended without a terminal event, an ordinary exit. */
-export async function play(steps: readonly Step[], turn: Turn): Promise<number | null> {
+export async function play(steps: readonly ScriptStep[], turn: DemoTurn): Promise<number | null> {
   const state: State = { said: [], facts: { ...turn.request.facts }, slowMs: 0, tools: 0 };
   for (const step of steps) {
     const code = await HANDLERS[step.step]({ step, turn, state });
@@ -40,8 +40,8 @@ interface State {
 }
 
 interface Call {
-  readonly step: Step;
-  readonly turn: Turn;
+  readonly step: ScriptStep;
+  readonly turn: DemoTurn;
   readonly state: State;
 }
 
@@ -54,7 +54,7 @@ const now =
   };
 const NO_TROUBLE: DemoTrouble = { kind: "rate_limited", status: 429, resetsAt: null };
 
-const HANDLERS: Readonly<Record<Step["step"], Handler>> = {
+const HANDLERS: Readonly<Record<ScriptStep["step"], Handler>> = {
   session: now(({ turn }) => turn.voice.session()),
   async user({ turn }) {
     await turn.conversation.user(turn.message);
@@ -201,7 +201,7 @@ function quote(message: string): string {
   return JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}…` : text);
 }
 
-function say(piece: string, turn: Turn, state: State): void {
+function say(piece: string, turn: DemoTurn, state: State): void {
   state.said.push(piece);
   turn.voice.text(piece);
 }

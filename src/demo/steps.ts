@@ -51,7 +51,7 @@ const STEPS = [
 
 type StepName = (typeof STEPS)[number];
 
-export interface Step {
+export interface ScriptStep {
   readonly step: StepName;
   readonly text?: string;
   readonly name?: string;
@@ -78,20 +78,20 @@ const STOPS: readonly string[] = [
 
 interface Bend {
   readonly place: Place;
-  readonly step: Step;
+  readonly step: ScriptStep;
   readonly at: StopAt;
 }
 
 const DIRECTIVE = /(?<=^|\s)@@([a-z0-9][a-z0-9-]*)(?::(\S+))?(?=\s|$)/g;
 
-export function planOf(message: string): Step[] {
+export function planOf(message: string): ScriptStep[] {
   const bends = [...message.matchAll(DIRECTIVE)].map(([text, name = "", arg = ""]) => bend(text, name, arg));
-  const of = (place: Place): Step[] => bends.filter((b) => b.place === place).map((b) => b.step);
-  const stops = (at: StopAt): Step[] =>
+  const of = (place: Place): ScriptStep[] => bends.filter((b) => b.place === place).map((b) => b.step);
+  const stops = (at: StopAt): ScriptStep[] =>
     bends.filter((b) => b.place === "stop" && b.at === at).map((b) => b.step);
   const [failure] = of("fail");
   const inTool = stops("in-tool");
-  const ending: Step[] =
+  const ending: ScriptStep[] =
     failure === undefined
       ? [{ step: "answer", half: 2 }, ...stops("after-text"), { step: "end" }]
       : [...stops("after-text"), failure];
@@ -117,16 +117,16 @@ export function withoutDirectives(message: string): string {
   return rest === "" ? message.trim() : rest;
 }
 
-type Make = (arg: string) => { readonly place: Place; readonly step: Step };
+type Make = (arg: string) => { readonly place: Place; readonly step: ScriptStep };
 
 const body =
-  (make: (arg: string) => Step): Make =>
+  (make: (arg: string) => ScriptStep): Make =>
   (arg) => ({ place: "body", step: make(arg) });
 const setup =
-  (make: (arg: string) => Step): Make =>
+  (make: (arg: string) => ScriptStep): Make =>
   (arg) => ({ place: "setup", step: make(arg) });
 const stop =
-  (make: (arg: string) => Step): Make =>
+  (make: (arg: string) => ScriptStep): Make =>
   (arg) => ({ place: "stop", step: make(arg) });
 const fail =
   (kind: DemoTrouble["kind"], status: number | null): Make =>
@@ -194,8 +194,8 @@ function resetIn(arg: string): string | null {
 }
 
 /** One JSON object per line; skips blank lines and lines that begin with `#`. Throws with the line number. */
-export function parseScript(text: string): Step[] {
-  const steps: Step[] = [];
+export function parseScript(text: string): ScriptStep[] {
+  const steps: ScriptStep[] = [];
   for (const [index, line] of text.split(/\r?\n/).entries()) {
     if (line.trim() === "" || line.startsWith("#")) continue;
     try {
@@ -209,7 +209,7 @@ export function parseScript(text: string): Step[] {
   return steps;
 }
 
-function toStep(value: unknown): Step {
+function toStep(value: unknown): ScriptStep {
   if (typeof value !== "object" || value === null) throw new Error("a step is a JSON object");
   const fields = value as Readonly<Record<string, unknown>>;
   const name = STEPS.find((known) => known === fields["step"]);

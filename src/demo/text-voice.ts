@@ -1,8 +1,8 @@
 /** Every persona's voice for people: plain text on stdout, troubles on stderr. */
 import type { Output } from "./output.ts";
-import type { DemoTrouble, Voice } from "./persona.ts";
+import type { DemoTrouble, DemoVoice } from "./persona.ts";
 
-export function textVoice(out: Output, forgery: string, words: (trouble: DemoTrouble) => string): Voice {
+export function textVoice(out: Output, forgery: string, words: (trouble: DemoTrouble) => string): DemoVoice {
   let open = false;
   const close = (): void => {
     if (open) out.line("");

@@ -2,9 +2,9 @@
  * The direct client: connects our terminal to the agent until Ctrl-] or the agent's end. The agent keeps working
  * whatever happens to the client.
  */
-import type { Size, HolderLink } from "./link.ts";
+import type { HolderLink } from "./link.ts";
 import { Unquestioning } from "./modes.ts";
-import { TerminalState } from "../lib/terminal-state.ts";
+import { TerminalState, type TerminalSize } from "../lib/terminal-state.ts";
 
 /** detached: the user left. ended: the agent ended. lost: the holder is gone. */
 export type AttachEnd = "detached" | "ended" | "lost";
@@ -72,12 +72,12 @@ export function detachAt(data: Buffer): number {
 }
 
 /** A UI redraws itself only when its terminal changes size. */
-function redraw(attached: { resize(cols: number, rows: number): void }, { cols, rows }: Size): void {
+function redraw(attached: { resize(cols: number, rows: number): void }, { cols, rows }: TerminalSize): void {
   if (rows > 1) attached.resize(cols, rows - 1);
   attached.resize(cols, rows);
 }
 
-function sizeOf(): Size {
+function sizeOf(): TerminalSize {
   const { columns, rows } = process.stdout;
   const within = (value: number | undefined, otherwise: number) =>
     value === undefined || value < 1 ? otherwise : Math.min(value, 1_000);

@@ -27,7 +27,7 @@ import {
 import { VERSION } from "../version.ts";
 import { type Channel, listen, type Peer } from "../ipc/ipc.ts";
 import { Modes } from "./modes.ts";
-import { type Sent, Typist } from "./typist.ts";
+import { type SendResult, Typist } from "./typist.ts";
 import { type Viewer, Viewers } from "./viewers.ts";
 
 export type HoldRequest =
@@ -35,7 +35,7 @@ export type HoldRequest =
   /** asAttempt: the holder refuses with `run_busy` if the attempt would get another number. Null: any number. */
   | { readonly do: "resume"; readonly request: ResumeRequest; readonly asAttempt: number | null };
 
-export interface Launched {
+export interface HolderStart {
   readonly handle: string;
   readonly runId: string;
   readonly attempt: number;
@@ -54,7 +54,7 @@ const LAST_WORDS_MS = 5_000;
 export async function hold(
   deps: Deps,
   wish: HoldRequest,
-  spawned: (launched: Launched) => void,
+  spawned: (launched: HolderStart) => void,
 ): Promise<AttemptResult> {
   const holding = new Holding(deps, spawned);
   try {
@@ -76,7 +76,7 @@ function attempt(deps: Deps, wish: HoldRequest, watch: Watch): Promise<AttemptRe
 
 class Holding implements Watch {
   readonly #deps: Deps;
-  readonly #spawned: (launched: Launched) => void;
+  readonly #spawned: (launched: HolderStart) => void;
   readonly #runtime: string;
   readonly #viewers = new Viewers(() => this.#directory);
   readonly #byPeer = new Map<Peer, Viewer>();
@@ -84,7 +84,7 @@ class Holding implements Watch {
   readonly #typist: Typist;
   readonly #subscribers = new Set<Peer>();
   #directory = "";
-  #launched: Launched | null = null;
+  #launched: HolderStart | null = null;
   #channel: Promise<Channel> | null = null;
   #controls: LiveControls | null = null;
   #observed: Observed;
@@ -96,7 +96,7 @@ class Holding implements Watch {
   #personTypedAt: number | null = null;
   #undo: (() => void)[] = [];
 
-  constructor(deps: Deps, spawned: (launched: Launched) => void) {
+  constructor(deps: Deps, spawned: (launched: HolderStart) => void) {
     this.#deps = deps;
     this.#spawned = spawned;
     // Reports a path that is too long before it starts anything.
@@ -254,7 +254,7 @@ class Holding implements Watch {
     if (answers !== "" && this.#viewers.count === 0) this.#controls?.write(Buffer.from(answers, "latin1"));
   }
 
-  #send(params: JsonObject): Promise<Sent> | Sent {
+  #send(params: JsonObject): Promise<SendResult> | SendResult {
     if (this.#controls?.interactive !== true)
       return { sent: "refused", why: "the agent has no UI to type into; resume it with the message" };
     return this.#typist.send(stringIn(params, "message") ?? "", stringIn(params, "key"));

@@ -15,7 +15,7 @@ import { Fault } from "../core/faults.ts";
 import { arrayIn, fieldIn, type JsonObject, numberIn, stringIn } from "../lib/json.ts";
 import { asUser } from "../process/process.ts";
 import type { Deps } from "../run/run.ts";
-import type { HoldRequest, Launched } from "./holder.ts";
+import type { HoldRequest, HolderStart } from "./holder.ts";
 import { decodeFault, encode, FrameReader } from "../ipc/ipc.ts";
 
 /** The errand, sent to the holder's fourth descriptor in one frame. */
@@ -25,7 +25,7 @@ export interface Errand {
   readonly nodeOptions: string | null;
 }
 
-export interface Heard {
+export interface HolderReply {
   /** The holder's warnings before its agent was spawned. */
   readonly warnings: readonly string[];
 }
@@ -42,7 +42,7 @@ export async function launchHolder(
   deps: Deps,
   request: HoldRequest,
   env: Env = deps.env,
-): Promise<Launched & Heard> {
+): Promise<HolderStart & HolderReply> {
   const errand: Errand = { wish: request, nodeOptions: env["NODE_OPTIONS"] ?? null };
   const bytes = encode({ ...errand });
   const log = openHolderLog(join(runtimeDir(deps.state, env), "holders.log"));
@@ -97,7 +97,7 @@ function answerOf(pipe: Socket): Promise<JsonObject | null> {
   });
 }
 
-function understood(deps: Deps, answer: JsonObject | null): Launched & Heard {
+function understood(deps: Deps, answer: JsonObject | null): HolderStart & HolderReply {
   if (answer === null) throw notStarted(deps, "it ended without a word");
   const warnings = arrayIn(answer, "warnings").map(String);
   for (const note of warnings) deps.log.warn(note);

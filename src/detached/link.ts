@@ -1,4 +1,5 @@
 /** A client's connection to the holder of one run. */
+import type { TerminalSize } from "../lib/terminal-state.ts";
 import { join } from "node:path";
 import { readRecord, runtimeDir } from "../state/state.ts";
 import type { Observed } from "../core/events.ts";
@@ -8,7 +9,7 @@ import { fieldIn, isObject, type JsonObject, numberIn, objectIn, stringIn } from
 import type { Deps, StopRequest } from "../run/run.ts";
 import { identityIn } from "../store/store.ts";
 import { type Connection, connect } from "../ipc/ipc.ts";
-import type { Sent } from "./typist.ts";
+import type { SendResult } from "./typist.ts";
 
 export interface HolderLink extends AsyncDisposable {
   readonly hello: {
@@ -27,14 +28,9 @@ export interface HolderLink extends AsyncDisposable {
   /**
    * Types a message into an idle UI. Messages with the same key are typed once; a repeated call gets the same result.
    */
-  send(message: string, key?: string): Promise<Sent>;
+  send(message: string, key?: string): Promise<SendResult>;
   stop(request: StopRequest): Promise<void>;
-  attach(terminal: Size | null, hooks: AttachHooks): Promise<Attached>;
-}
-
-export interface Size {
-  readonly cols: number;
-  readonly rows: number;
+  attach(terminal: TerminalSize | null, hooks: AttachHooks): Promise<Attached>;
 }
 
 export interface AttachHooks {
@@ -134,7 +130,7 @@ class Link implements HolderLink {
     this.#listeners.push(listener);
   }
 
-  async send(message: string, key?: string): Promise<Sent> {
+  async send(message: string, key?: string): Promise<SendResult> {
     const answer = await this.#connection.call("send", { message, key }, SEND_MS);
     const sent = stringIn(answer, "sent");
     if (sent === "ok" || sent === "unverified") return { sent };
@@ -145,7 +141,7 @@ class Link implements HolderLink {
     await this.#connection.call("stop", { request });
   }
 
-  async attach(terminal: Size | null, hooks: AttachHooks): Promise<Attached> {
+  async attach(terminal: TerminalSize | null, hooks: AttachHooks): Promise<Attached> {
     this.#hooks = hooks;
     const answer = await this.#connection.call("attach", { ...terminal, tail: REPLAY_BYTES });
     // Typed input needs no answer; `closed` reports a lost connection.

@@ -2,11 +2,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import type { Activity, Observed } from "../core/events.ts";
-import { type Desk, Typist } from "./typist.ts";
+import { type TypistHost, Typist } from "./typist.ts";
 
 const CLEAR = "\x15".repeat(8);
 
-class Ui implements Desk {
+class Ui implements TypistHost {
   readonly typed: string[] = [];
   readonly clock = { now: () => performance.now() + 1_000_000, mono: () => performance.now() };
   activity: Activity = { state: "idle" };

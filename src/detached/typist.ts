@@ -9,12 +9,12 @@ import type { Observed } from "../core/events.ts";
 import type { Clock } from "../core/deps.ts";
 import { keysFor, typeable } from "./paste.ts";
 
-export type Sent =
+export type SendResult =
   | { readonly sent: "ok" | "unverified" }
   | { readonly sent: "refused"; readonly why: string };
 
 /** The typist's view of the agent. */
-export interface Desk {
+export interface TypistHost {
   readonly clock: Clock;
   /** The current state, not the last observed one. */
   look(): Promise<Observed>;
@@ -39,19 +39,19 @@ const PATIENCE_MS = 15_000;
 const CLEAR = "\x15".repeat(8);
 
 export class Typist {
-  readonly #desk: Desk;
+  readonly #desk: TypistHost;
   #last: Promise<unknown> = Promise.resolve();
   /** Results of messages with a key, including messages still being typed. */
-  readonly #known = new Map<string, Promise<Sent>>();
+  readonly #known = new Map<string, Promise<SendResult>>();
   /** When the last message was typed. Null: none yet. */
   #typedAtMs: number | null = null;
 
-  constructor(desk: Desk) {
+  constructor(desk: TypistHost) {
     this.#desk = desk;
   }
 
   /** Types messages in the order of arrival, and each key once. */
-  send(message: string, key?: string): Promise<Sent> {
+  send(message: string, key?: string): Promise<SendResult> {
     const known = key === undefined ? undefined : this.#known.get(key);
     if (known !== undefined) return known;
     const turn = this.#last.then(() => this.#type(message));
@@ -60,7 +60,7 @@ export class Typist {
     return turn;
   }
 
-  async #type(message: string): Promise<Sent> {
+  async #type(message: string): Promise<SendResult> {
     const given = typeable(message);
     if ("refused" in given) return { sent: "refused", why: given.refused };
     const refusal = await this.#readiness();

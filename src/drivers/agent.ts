@@ -1,8 +1,9 @@
 /** A live agent as its owner sees it, whatever the driver, and the output handling that all drivers share. */
-import type { Decision, EngineEvent, Exit, SeenEvent, Stream } from "../core/events.ts";
+import type { TerminalSize } from "../lib/terminal-state.ts";
+import type { QuestionAnswer, EngineEvent, Exit, SeenEvent, Stream } from "../core/events.ts";
 import type { ProcessIdentity } from "../core/records.ts";
 import { plain } from "../lib/harmless.ts";
-import type { Ladder, Rung, TerminalSize } from "../process/process.ts";
+import type { EndingTimes, EndingStep } from "../process/process.ts";
 
 export interface AgentHooks {
   /** Every chunk, before it is interpreted (I7). */
@@ -20,18 +21,18 @@ export interface LiveAgent {
   write(data: Buffer | string): void;
   resize(size: TerminalSize): void;
   /** Answers a question of the agent; does nothing without an open question. */
-  answer(id: string, decision: Decision): void;
+  answer(id: string, decision: QuestionAnswer): void;
   /** Asks the agent to stop, as Ctrl-C does, without force. Returns the processes that may not be signalled. */
   interrupt(): readonly number[];
   /** Like `interrupt`, then SIGTERM, then SIGKILL, starting at `from`, to the whole tree. */
-  end(from?: Rung): Promise<{ readonly survivors: readonly number[] }>;
+  end(from?: EndingStep): Promise<{ readonly survivors: readonly number[] }>;
   /** The last `TAIL_BYTES` of stderr, without control sequences. */
   stderrTail(): string;
   /** The same of stdout; empty if stdout is not prose. */
   stdoutTail(): string;
 }
 
-export const LADDER: Ladder = { interruptMs: 5000, terminateMs: 5000 };
+export const LADDER: EndingTimes = { interruptMs: 5000, terminateMs: 5000 };
 export const TAIL_BYTES = 8192;
 
 /** Events to report together. A flood of unknown lines costs one event, not millions. */

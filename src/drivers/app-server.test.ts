@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, describe, expect, test } from "vitest";
 import type { EngineEvent } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
-import type { Dialogue, Said } from "../engines/engine.ts";
+import type { Dialogue, DialogueMessage } from "../engines/engine.ts";
 import { numberIn, parseObject, stringIn } from "../lib/json.ts";
 import { isAlive } from "../process/process.ts";
 import { type DialogueHooks, type DialogueOptions, openDialogue, type Patience } from "./app-server.ts";
@@ -13,14 +13,14 @@ import { type DialogueHooks, type DialogueOptions, openDialogue, type Patience }
 const scratch = mkdtempSync(join(tmpdir(), "reprise-dialogue-"));
 afterAll(() => rmSync(scratch, { recursive: true }));
 
-const QUIET: Said = { send: [], events: [], questions: [], settled: [], over: false };
+const QUIET: DialogueMessage = { send: [], events: [], questions: [], settled: [], over: false };
 
 /** A session answers `hello`, then the dialogue sends `go`; `ask`, `done` and `bug` come from the agent. */
 function tinyDialogue(): Dialogue {
   const waiting = new Map<number, string>();
   let running = false;
   let stopped = false;
-  const send = (id: number, method: string): Said => {
+  const send = (id: number, method: string): DialogueMessage => {
     waiting.set(id, method);
     return { ...QUIET, send: [JSON.stringify({ id, method })] };
   };

@@ -4,15 +4,15 @@
  *
  * This order survives a crash: raw bytes, the line as kept, its events, and only then the reply (I2, I7).
  */
-import type { Decision, Question } from "../core/events.ts";
-import type { Dialogue, Said } from "../engines/engine.ts";
+import type { QuestionAnswer, Question } from "../core/events.ts";
+import type { Dialogue, DialogueMessage } from "../engines/engine.ts";
 import { LineSplitter } from "../lib/lines.ts";
 import {
   type Child,
   type ChildSpec,
   endTree,
-  type Ladder,
-  type Rung,
+  type EndingTimes,
+  type EndingStep,
   spawnPiped,
 } from "../process/process.ts";
 import { type AgentHooks, EventBatch, LADDER, type LiveAgent, Tail } from "./agent.ts";
@@ -34,7 +34,7 @@ export interface DialogueOptions {
   readonly marker: string;
   readonly dialogue: Dialogue;
   readonly hooks: DialogueHooks;
-  readonly ladder?: Ladder;
+  readonly ladder?: EndingTimes;
   readonly patience?: Patience;
 }
 
@@ -76,7 +76,7 @@ export async function openDialogue(options: DialogueOptions): Promise<LiveAgent>
     live.end();
     return exit;
   });
-  const kill = (from: Rung) => endTree(child.identity, marker, ladder, from);
+  const kill = (from: EndingStep) => endTree(child.identity, marker, ladder, from);
   void live.over.then(async () => {
     child.closeInput();
     if (!(await within(ended, patience.leave))) await kill("terminate");
@@ -158,7 +158,7 @@ class Talk {
     this.#hear(this.#splitter.push(chunk));
   }
 
-  answer(id: string, decision: Decision): void {
+  answer(id: string, decision: QuestionAnswer): void {
     this.#act(() => this.#dialogue.answer(id, decision));
     this.#batch.flush();
   }
@@ -198,7 +198,7 @@ class Talk {
     this.#batch.flush();
   }
 
-  #act(say: () => Said): void {
+  #act(say: () => DialogueMessage): void {
     const said = understood(say);
     for (const event of said.events) this.#batch.add(event, this.#line);
     // Later lines depend on earlier events, which go to disk first (I2).
@@ -230,7 +230,7 @@ class Talk {
 }
 
 /** A dialogue must not throw; if it does, the line counts as unknown and the capture continues (I9). */
-function understood(say: () => Said): Said {
+function understood(say: () => DialogueMessage): DialogueMessage {
   try {
     return say();
   } catch {

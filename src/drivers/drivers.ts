@@ -3,18 +3,18 @@
  *
  * The door of the folder. It knows an engine's reader, not runs or stores.
  */
+import type { TerminalSize } from "../lib/terminal-state.ts";
 import type { EngineEvent, Exit, Stream } from "../core/events.ts";
 import type { Mode } from "../core/records.ts";
 import type { OutputReader } from "../engines/engine.ts";
 import { LineSplitter } from "../lib/lines.ts";
 import {
-  Family,
+  AgentProcesses,
   spawnPiped,
   spawnPty,
   type Child,
   type ChildSpec,
-  type Ladder,
-  type TerminalSize,
+  type EndingTimes,
 } from "../process/process.ts";
 import { type AgentHooks, EventBatch, LADDER, type LiveAgent, Tail } from "./agent.ts";
 
@@ -37,7 +37,7 @@ export interface AgentOptions {
   readonly reader: OutputReader | null;
   readonly hooks: AgentHooks;
   /** Time limits of `end`. Absent: 5 s each for SIGINT and SIGTERM. */
-  readonly ladder?: Ladder;
+  readonly ladder?: EndingTimes;
 }
 
 const SIZE: TerminalSize = { cols: 80, rows: 24 };
@@ -55,7 +55,7 @@ export async function openAgent(options: AgentOptions): Promise<LiveAgent> {
     hearing?.end(exit);
     return exit;
   });
-  const family = new Family(child.identity, marker);
+  const family = new AgentProcesses(child.identity, marker);
   return {
     identity: child.identity,
     ended,

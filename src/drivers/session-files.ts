@@ -18,7 +18,7 @@ import { randomBytes } from "node:crypto";
 import { basename, dirname, join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { Fault } from "../core/faults.ts";
-import type { FileEntry, NewLines, Row, SessionFiles } from "../engines/engine.ts";
+import type { FileEntry, NewLines, DatabaseRow, SessionFiles } from "../engines/engine.ts";
 
 export function sessionFiles(): SessionFiles {
   return { list, stat, head, tail, lines, rows };
@@ -171,7 +171,7 @@ async function rows(
   database: string,
   sql: string,
   values: readonly string[],
-): Promise<readonly Row[] | null> {
+): Promise<readonly DatabaseRow[] | null> {
   try {
     const file = await stat(database);
     if (file === null || file.directory) return null;
@@ -183,7 +183,7 @@ async function rows(
     address.searchParams.set(log === null || log.size === 0 ? "immutable" : "readonly_shm", "1");
     const reader = new DatabaseSync(address.href, { readOnly: true, timeout: BUSY_MS });
     try {
-      return reader.prepare(sql).all(...values) as Row[];
+      return reader.prepare(sql).all(...values) as DatabaseRow[];
     } finally {
       reader.close();
     }

@@ -2,11 +2,11 @@ import { expect, test } from "vitest";
 import { accessOptions, widerStart } from "./attempt-options.ts";
 import { codex } from "./codex.ts";
 import { deniedIn } from "./codex-store.ts";
-import { ENGINES, findEngine } from "./engines.ts";
+import { ENGINES, builtInEngine } from "./engines.ts";
 import { parseArgs } from "./grammar.ts";
 
 function optionsOf(id: string, level: "read" | "edit" | "full", ...given: string[]) {
-  const engine = findEngine(id);
+  const engine = builtInEngine(id);
   if (engine === undefined) throw new Error(id);
   const { options, by } = accessOptions(engine, level, given);
   return by === null ? options.join(" ") : `as given: ${by}`;
@@ -72,14 +72,14 @@ test.each([
   ["opencode", ["--pure"], [], "gone: --pure"],
   ["iflow", [], ["--yolo"], "--yolo"],
 ] as const)("a start of %s with %j, now with %j, is wider by %s", (id, then, now, wanted) => {
-  const engine = findEngine(id);
+  const engine = builtInEngine(id);
   if (engine === undefined) throw new Error(id);
   const wider = widerStart(engine, "edit", { had: then, now, native: [], asked: false });
   expect(wider === null ? null : `${wider.gone ? "gone: " : ""}${wider.option}`).toBe(wanted);
 });
 
 test("an option that Reprise does not know may be dropped only where the engine refused it", () => {
-  const engine = findEngine("claude");
+  const engine = builtInEngine("claude");
   if (engine === undefined) throw new Error("claude");
   const wider = (then: readonly string[], now: readonly string[], refused: boolean) =>
     widerStart(engine, "edit", { had: then, now, native: [], asked: false, refused })?.option ?? null;
@@ -92,7 +92,7 @@ test("an option that Reprise does not know may be dropped only where the engine 
 });
 
 test("a requested level replaces the mode from the config, and no other limit", () => {
-  const engine = findEngine("claude");
+  const engine = builtInEngine("claude");
   if (engine === undefined) throw new Error("claude");
   const wider = (then: readonly string[], now: readonly string[]) =>
     widerStart(engine, "edit", { had: then, now, native: [], asked: true });

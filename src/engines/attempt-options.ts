@@ -5,7 +5,7 @@
  */
 import type { Access } from "../core/config-issues.ts";
 import { Fault } from "../core/faults.ts";
-import type { Ask, Command, Engine, OptionReport } from "./engine.ts";
+import type { AttemptRequest, Command, Engine, OptionReport } from "./engine.ts";
 import {
   assertComplete,
   assertNoPrompt,
@@ -20,7 +20,7 @@ import {
 } from "./grammar.ts";
 import { moreRights, scaleOf } from "./rights.ts";
 
-export interface AttemptOptions {
+export interface EngineAttemptOptions {
   /** The user's first arguments, parsed. */
   readonly given: Parsed;
   /** The options of this attempt, in the given order. */
@@ -29,7 +29,7 @@ export interface AttemptOptions {
 }
 
 /** A start keeps everything; any other attempt keeps what the table allows a resume to carry. */
-export function attemptOptions(grammar: Grammar, ask: Ask): AttemptOptions {
+export function engineAttemptOptions(grammar: Grammar, ask: AttemptRequest): EngineAttemptOptions {
   const given = parseArgs(grammar, ask.given, ask.givenHasNoPrompt);
   const merged = override(given, parseArgs(grammar, ask.native, true));
   if (ask.kind === "start") {
@@ -45,7 +45,7 @@ export function attemptOptions(grammar: Grammar, ask: Ask): AttemptOptions {
 }
 
 /** Removes an option that the engine's file renders itself, and reports it. */
-export function rewrite(from: AttemptOptions, mine: (option: Given) => boolean): AttemptOptions {
+export function rewrite(from: EngineAttemptOptions, mine: (option: Given) => boolean): EngineAttemptOptions {
   const options = from.options.filter((option) => !mine(option));
   const rewritten = describe(from.options.filter(mine));
   return { ...from, options, report: { ...reportOf(options, from.report.dropped), rewritten } };

@@ -6,7 +6,7 @@ import type { Activity, Trouble, TroubleKind } from "../core/events.ts";
 import { arrayIn, type JsonObject, numberIn, objectIn, parseObject, stringIn } from "../lib/json.ts";
 import { PATTERNS } from "./claude-output.ts";
 import { registryEntry, type RegistryEntry, transcriptOf } from "./claude-store.ts";
-import type { LiveUi, SessionFiles, UiMark, UiState, UiTurn, Where } from "./engine.ts";
+import type { LiveUi, SessionFiles, UiMark, UiState, UiTurn, SessionPlace } from "./engine.ts";
 import { troubleOf } from "./troubles.ts";
 
 /** One line may hold an attachment of 60 KB; larger growth between two looks is read from its end. */
@@ -34,7 +34,7 @@ export function hooksFor(): readonly string[] {
 
 export async function claudeActivity(
   agent: LiveUi,
-  where: Where,
+  where: SessionPlace,
   files: SessionFiles,
 ): Promise<UiState | null> {
   const entry = await registryEntry(agent, where, files);
@@ -77,7 +77,7 @@ function heardOf({ turn, hooks: { heard } }: UiMark): Activity | null {
 
 interface Look {
   readonly agent: LiveUi;
-  readonly where: Where;
+  readonly where: SessionPlace;
   readonly files: SessionFiles;
   readonly mark: UiMark;
 }
@@ -219,7 +219,7 @@ function hooked(hook: JsonObject | undefined, atMs: number): UiMark["hooks"]["he
 export async function claudeTookUp(
   message: string,
   agent: LiveUi & { readonly typedAtMs: number },
-  where: Where,
+  where: SessionPlace,
   files: SessionFiles,
 ): Promise<boolean> {
   const session = (await registryEntry(agent, where, files))?.session ?? agent.session;

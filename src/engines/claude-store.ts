@@ -10,7 +10,7 @@ import {
   type Located,
   OPENING_CHARACTERS,
   type SessionFiles,
-  type Where,
+  type SessionPlace,
 } from "./engine.ts";
 
 /** Attachments before the first message are large: a one-turn transcript has about 134 KB. */
@@ -21,7 +21,11 @@ const TRANSCRIPT = /^([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.jsonl$/i;
 const REGISTRY = /^\d{1,10}\.json$/;
 
 /** The directory of this cwd first: 2.1.197 looks only there, 2.1.325 in all directories. */
-export async function locateTranscript(session: string, where: Where, files: SessionFiles): Promise<Located> {
+export async function locateTranscript(
+  session: string,
+  where: SessionPlace,
+  files: SessionFiles,
+): Promise<Located> {
   let unusable: Located | null = null;
   for await (const { path, mtimeMs } of transcriptsOf(session, where, files)) {
     const { cwd, messages, blank } = await look(path, files);
@@ -39,7 +43,7 @@ export async function locateTranscript(session: string, where: Where, files: Ses
 /** The file of a live conversation. Null: nothing has been said yet. */
 export async function transcriptOf(
   session: string,
-  where: Where,
+  where: SessionPlace,
   files: SessionFiles,
 ): Promise<string | null> {
   for await (const { path } of transcriptsOf(session, where, files)) return path;
@@ -48,7 +52,7 @@ export async function transcriptOf(
 
 async function* transcriptsOf(
   session: string,
-  { home, cwd }: Where,
+  { home, cwd }: SessionPlace,
   files: SessionFiles,
 ): AsyncGenerator<{ readonly path: string; readonly mtimeMs: number }> {
   const root = join(home, "projects");
@@ -98,7 +102,7 @@ export async function listTranscripts(
 /** Entries survive a kill -9, so the caller compares the start time. Other files there are private keys. */
 export async function claudeHolders(
   session: string,
-  { home }: Where,
+  { home }: SessionPlace,
   files: SessionFiles,
 ): Promise<readonly HolderHint[]> {
   const registry = join(home, "sessions");
@@ -125,7 +129,7 @@ export interface RegistryEntry {
 /** Null: no entry for the process, or a partly written one. `/clear` and `/resume` in the UI change its id. */
 export async function registryEntry(
   agent: { readonly pid: number; readonly start: string },
-  { home }: Where,
+  { home }: SessionPlace,
   files: SessionFiles,
 ): Promise<RegistryEntry | null> {
   const record = parseObject((await files.head(join(home, "sessions", `${agent.pid}.json`), 16_384)) ?? "");

@@ -2,13 +2,13 @@ import { describe, expect, test } from "vitest";
 import { fakeFiles } from "../../test/session-files.ts";
 import { Fault } from "../core/faults.ts";
 import { claude } from "./claude.ts";
-import type { Ask } from "./engine.ts";
+import type { AttemptRequest } from "./engine.ts";
 import { keepNative } from "./grammar.ts";
 
 const ID = "f788f144-79be-49f4-8d89-a0df704c4501";
 const OTHER = "3991e4ef-458b-4331-8b9e-8348dd14668a";
 
-const ask = (part: Partial<Ask> & { line?: string }): Ask => ({
+const ask = (part: Partial<AttemptRequest> & { line?: string }): AttemptRequest => ({
   kind: "start",
   interactive: false,
   message: "go",
@@ -228,7 +228,7 @@ describe("resume", () => {
     expect(argsOf(fresh)).toBe(`--session-id ${ID} --model opus -- -x`);
   });
 
-  test.each<[string, Partial<Ask>, boolean]>([
+  test.each<[string, Partial<AttemptRequest>, boolean]>([
     ["a start", { kind: "start" }, true],
     ["a start without a message", { kind: "start", message: null, givenHasNoPrompt: false }, true],
     ["a resume", { kind: "resume" }, true],
@@ -512,7 +512,7 @@ function split(line = ""): string[] {
   return line.split(" ").filter(Boolean);
 }
 
-function argsOf(wish: Ask): string {
+function argsOf(wish: AttemptRequest): string {
   try {
     return claude.command(wish).args.join(" ");
   } catch (error) {

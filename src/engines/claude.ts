@@ -5,7 +5,7 @@ import { afterDashes, withMessage } from "./attempt-options.ts";
 import { claudeReader, failureIn } from "./claude-output.ts";
 import { claudeActivity, claudeTookUp, HOOKS, hooksFor } from "./claude-live.ts";
 import { claudeHolders, listTranscripts, locateTranscript, registryEntry } from "./claude-store.ts";
-import { type Ask, type Command, type Engine, SILENT } from "./engine.ts";
+import { type AttemptRequest, type Command, type Engine, SILENT } from "./engine.ts";
 import {
   assertComplete,
   assertNoPrompt,
@@ -262,7 +262,7 @@ export const claude: Engine = {
   holders: claudeHolders,
   liveSession: async (agent, where, files) => (await registryEntry(agent, where, files))?.session ?? null,
   activity: claudeActivity,
-  tookUp: claudeTookUp,
+  receivedMessage: claudeTookUp,
 };
 
 const EXITS: readonly TroublePattern[] = [
@@ -287,7 +287,7 @@ function isStructured(parsed: Parsed): boolean {
   );
 }
 
-function untouched(ask: Ask): Command {
+function untouched(ask: AttemptRequest): Command {
   const { given, session } = ask;
   const parsed = parseArgs(grammar, given);
   const chosen =
@@ -303,7 +303,7 @@ function untouched(ask: Ask): Command {
   };
 }
 
-function start(ask: Ask, message: string): Command {
+function start(ask: AttemptRequest, message: string): Command {
   const recorded = parseArgs(grammar, ask.given, ask.givenHasNoPrompt);
   const fresh = ask.kind === "fresh";
   if (!fresh) {
@@ -356,7 +356,7 @@ function start(ask: Ask, message: string): Command {
   };
 }
 
-function again(ask: Ask, kind: "resume" | "fork"): Command {
+function again(ask: AttemptRequest, kind: "resume" | "fork"): Command {
   const { session, forkTo, message } = ask;
   if (session === null || !ID.test(session)) {
     throw new Fault("session_unknown", `${JSON.stringify(session)} is not a Claude session id.`);
@@ -395,7 +395,7 @@ function again(ask: Ask, kind: "resume" | "fork"): Command {
 }
 
 /** Hooks grant nothing (I12). Not added beside the user's settings: Claude accepts the option once. */
-function addedHooks(ask: Ask, parsed: Parsed) {
+function addedHooks(ask: AttemptRequest, parsed: Parsed) {
   const fits =
     ask.watched === true && ask.interactive && parsed.commands.length === 0 && !has(parsed, "--settings");
   return fits ? { args: hooksFor(), named: { hooks: HOOKS } } : { args: [], named: {} };

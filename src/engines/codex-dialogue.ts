@@ -9,9 +9,9 @@ import { Fault } from "../core/faults.ts";
 import { parseJson } from "../lib/json.ts";
 import { describeHeld, grammar, heldRights, saysSandbox, settingIn } from "./codex-options.ts";
 import { ID } from "./codex-output.ts";
-import { codexDialogue, type Plan } from "./codex-server.ts";
+import { codexDialogue, type DialoguePlan } from "./codex-server.ts";
 import { heldTrust, trustNamed } from "./codex-trust.ts";
-import type { Approval, Ask, Command } from "./engine.ts";
+import type { Approval, AttemptRequest, Command } from "./engine.ts";
 import {
   assertComplete,
   assertNoPrompt,
@@ -39,7 +39,7 @@ const FIELDS = [
 const MOOT = ["--color", "--skip-git-repo-check", "--json", "--no-daemon", "--no-alt-screen"];
 const SANDBOXES = ["read-only", "workspace-write", "danger-full-access"];
 
-export function dialogueCommand(ask: Ask, approval: Approval): Command {
+export function dialogueCommand(ask: AttemptRequest, approval: Approval): Command {
   const { kind, message } = ask;
   if (kind === "fork" || ask.interactive) {
     throw new Fault("engine_cannot", "A conversation with the Codex server cannot fork or open its UI.");
@@ -51,7 +51,7 @@ export function dialogueCommand(ask: Ask, approval: Approval): Command {
   assertApproval(valueOf(parsed, "--ask-for-approval"), approval);
   const model = valueOf(parsed, "--model") ?? settingIn(options, "model");
   const effort = session === null ? undefined : settingIn(options, "model_reasoning_effort");
-  const plan: Plan = {
+  const plan: DialoguePlan = {
     message,
     session,
     cwd: resolve(ask.cwd, valueOf(parsed, "--cd") ?? "."),
@@ -88,13 +88,13 @@ export function isDialogue(args: readonly string[]): boolean {
   return at !== -1 && !before.some((word) => word.startsWith("-") || word === "exec" || word === "e");
 }
 
-function sessionOf({ session }: Ask): string {
+function sessionOf({ session }: AttemptRequest): string {
   if (session !== null && ID.test(session)) return session;
   throw new Fault("session_unknown", `${JSON.stringify(session)} is not a Codex thread id.`);
 }
 
 /** The recorded and own options of this attempt, each known to have its effect. */
-function optionsOf(ask: Ask): {
+function optionsOf(ask: AttemptRequest): {
   readonly options: readonly Given[];
   readonly dropped: readonly string[];
   readonly rights: readonly Given[];
@@ -158,7 +158,7 @@ function sandboxOf(options: readonly Given[]): string {
 }
 
 /** The options for a writing sandbox, to check the answer against. */
-function limitsOf(options: readonly Given[]): Pick<Plan, "network" | "roots"> {
+function limitsOf(options: readonly Given[]): Pick<DialoguePlan, "network" | "roots"> {
   const network = settingIn(options, "sandbox_workspace_write.network_access");
   const roots = parseJson(settingIn(options, "sandbox_workspace_write.writable_roots") ?? "");
   return {
@@ -174,11 +174,15 @@ function assertApproval(given: string | null | undefined, approval: Approval): v
   });
 }
 
-function rewritten(plan: Plan, rights: readonly Given[], told: boolean): readonly string[] {
+function rewritten(plan: DialoguePlan, rights: readonly Given[], told: boolean): readonly string[] {
   return told || rights.length > 0 ? describeHeld(rights) : [`no sandbox option → -s ${plan.sandbox}`];
 }
 
-function warn({ trustCwd }: Ask, { sandbox, cwd }: Plan, held: boolean): { warnings?: readonly string[] } {
+function warn(
+  { trustCwd }: AttemptRequest,
+  { sandbox, cwd }: DialoguePlan,
+  held: boolean,
+): { warnings?: readonly string[] } {
   if (trustCwd || sandbox === "read-only") return {};
   const warning = held
     ? `With a writable sandbox Codex would trust ${cwd} for good and take settings from it; Reprise prevents that. --trust-cwd allows it.`

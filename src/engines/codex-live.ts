@@ -6,14 +6,14 @@ import type { Activity, Trouble } from "../core/events.ts";
 import { arrayIn, fieldIn, isObject, type JsonObject, objectIn, parseObject, stringIn } from "../lib/json.ts";
 import { troubleIn } from "./codex-server-output.ts";
 import { findRollout } from "./codex-store.ts";
-import type { LiveUi, SessionFiles, UiMark, UiState, Where } from "./engine.ts";
+import type { LiveUi, SessionFiles, UiMark, UiState, SessionPlace } from "./engine.ts";
 
 const PART_BYTES = 1_048_576;
 const SLACK_MS = 1_000;
 
 export async function codexActivity(
   agent: LiveUi,
-  { home }: Where,
+  { home }: SessionPlace,
   files: SessionFiles,
 ): Promise<UiState | null> {
   const { session } = agent;
@@ -26,7 +26,7 @@ export async function codexActivity(
         : await findRollout(session, home, files);
   const same = before !== undefined && before.path === path;
   const grown = path === null ? null : await files.lines(path, same ? before.offset : 0, PART_BYTES);
-  let state: Told = {
+  let state: RolloutTurn = {
     turn: same ? before.turn : { state: "none" },
     turns: agent.before?.turns ?? 0,
     changedAtMs: same ? (agent.before?.changedAtMs ?? null) : null,
@@ -46,9 +46,9 @@ export async function codexActivity(
 
 const TURNS = /"(?:task_started|task_complete|turn_aborted)"/;
 
-type Told = Pick<UiMark, "turn"> & Pick<UiState, "turns" | "changedAtMs">;
+type RolloutTurn = Pick<UiMark, "turn"> & Pick<UiState, "turns" | "changedAtMs">;
 
-function told(record: JsonObject, atMs: number, state: Told): Told {
+function told(record: JsonObject, atMs: number, state: RolloutTurn): RolloutTurn {
   const payload = objectIn(record, "payload");
   if (stringIn(record, "type") !== "event_msg") return state;
   switch (stringIn(payload, "type") ?? "") {
@@ -110,7 +110,7 @@ function timeOf(record: unknown): number {
 export async function codexTookUp(
   message: string,
   agent: LiveUi & { readonly typedAtMs: number },
-  { home }: Where,
+  { home }: SessionPlace,
   files: SessionFiles,
 ): Promise<boolean> {
   const { session } = agent;

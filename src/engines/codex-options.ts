@@ -2,7 +2,7 @@
 import { resolve } from "node:path";
 import { Fault } from "../core/faults.ts";
 import { fieldIn, isObject, type JsonObject, numberIn, objectIn, parseJson, stringIn } from "../lib/json.ts";
-import type { Ask } from "./engine.ts";
+import type { AttemptRequest } from "./engine.ts";
 import {
   describe,
   type Given,
@@ -123,7 +123,7 @@ export const NARROWEST = ["-s", "read-only"];
  * The options that a resume adds so that it has no more rights than the conversation began with. Without `-s` Codex
  * uses the present default, and with it the present config for network and folders; either may be wider.
  */
-export function heldRights(ask: Ask, asked: Parsed): readonly Given[] {
+export function heldRights(ask: AttemptRequest, asked: Parsed): readonly Given[] {
   const { rights = [], rightsUnknown } = ask;
   const told = saysSandbox(asked);
   if (rights.length === 0 && rightsUnknown !== undefined && !told) {

@@ -1,12 +1,12 @@
 /** Turns the requests of `codex app-server` into questions for people, and answers into its format. */
-import type { Decision, FileChange, Question } from "../core/events.ts";
+import type { QuestionAnswer, FileChange, Question } from "../core/events.ts";
 import { arrayIn, fieldIn, type JsonObject, objectIn, stringIn } from "../lib/json.ts";
 import { type Change, changeIn, changesIn } from "./codex-server-output.ts";
 
 /** The server's ids: whole numbers from 0, or texts. */
 export type WireId = string | number;
 
-export interface Asked {
+export interface OpenQuestion {
   /** The id of the first request. */
   readonly id: string;
   /** Requests that share the answer. */
@@ -17,7 +17,7 @@ export interface Asked {
   /** A request of older servers, which use another format for answers. */
   readonly legacy: boolean;
   state: "open" | "answered" | "settled";
-  decision: Decision | null;
+  decision: QuestionAnswer | null;
 }
 
 export function isWireId(id: unknown): id is WireId {
@@ -31,7 +31,12 @@ interface Known {
 }
 
 /** Null: no person can answer the request. */
-export function questionIn(wire: WireId, method: string, params: JsonObject, known: Known): Asked | null {
+export function questionIn(
+  wire: WireId,
+  method: string,
+  params: JsonObject,
+  known: Known,
+): OpenQuestion | null {
   const about = aboutOf(method, params, known);
   if (about === null) return null;
   const id = JSON.stringify(wire);
@@ -150,7 +155,7 @@ const LEGACY = {
 } as const;
 
 /** The line that answers one request. */
-export function replyTo(wire: WireId, { legacy }: Asked, decision: Decision): string {
+export function replyTo(wire: WireId, { legacy }: OpenQuestion, decision: QuestionAnswer): string {
   return JSON.stringify({
     id: wire,
     result: { decision: legacy ? LEGACY[decision] : DECISIONS[decision] },

@@ -10,7 +10,7 @@ import { EXITS, PATTERNS, retryDelay } from "./codex-output.ts";
 import { kindIn, troubleOf } from "./troubles.ts";
 
 /** State between notifications. */
-export interface Heard {
+export interface ServerReport {
   readonly cwd: string;
   /** The length and the end of each incomplete message. */
   readonly said: Map<string, { readonly length: number; readonly end: string }>;
@@ -50,7 +50,7 @@ export function signOfLife(method: string): readonly EngineEvent[] {
 }
 
 /** For our turn; the caller has filtered out other threads. */
-export function reported(method: string, params: JsonObject, heard: Heard): readonly EngineEvent[] {
+export function reported(method: string, params: JsonObject, heard: ServerReport): readonly EngineEvent[] {
   switch (method) {
     case "item/agentMessage/delta":
       return spoken(stringIn(params, "itemId"), stringIn(params, "delta"), heard);
@@ -87,7 +87,7 @@ export function reported(method: string, params: JsonObject, heard: Heard): read
 }
 
 /** The first piece of a message begins a new line; the others continue it. */
-function spoken(id = "", piece: string | undefined, { said }: Heard): readonly EngineEvent[] {
+function spoken(id = "", piece: string | undefined, { said }: ServerReport): readonly EngineEvent[] {
   if (piece === undefined) return [{ type: "unknown" }];
   const before = said.get(id);
   remember(said, id, {
@@ -98,7 +98,7 @@ function spoken(id = "", piece: string | undefined, { said }: Heard): readonly E
 }
 
 /** The part of a message beyond its received pieces. */
-function completed(id: string, text: string, { said }: Heard): readonly EngineEvent[] {
+function completed(id: string, text: string, { said }: ServerReport): readonly EngineEvent[] {
   const before = said.get(id);
   said.delete(id);
   if (before === undefined) return text === "" ? [] : [{ type: "text", text }];
@@ -111,7 +111,7 @@ const SILENT = new Set(
   sleep subAgentActivity`.split(/\s+/),
 );
 
-function item(started: boolean, it: JsonObject | undefined, heard: Heard): readonly EngineEvent[] {
+function item(started: boolean, it: JsonObject | undefined, heard: ServerReport): readonly EngineEvent[] {
   const type = stringIn(it, "type");
   if (it === undefined || type === undefined) return [{ type: "unknown" }];
   const id = stringIn(it, "id") ?? type;
@@ -203,7 +203,7 @@ const CAUSES: Readonly<Record<string, TroubleKind>> = {
 export function troubleIn(
   error: JsonObject | undefined,
   nowMs: number,
-  { limitEndsMs }: Pick<Heard, "limitEndsMs">,
+  { limitEndsMs }: Pick<ServerReport, "limitEndsMs">,
 ): Trouble {
   const details = stringIn(error, "additionalDetails");
   const words = stringIn(error, "message") ?? "The turn failed.";
@@ -223,7 +223,7 @@ export function troubleIn(
 }
 
 /** Codex retries on its own. */
-export function retryIn(error: JsonObject | undefined, nowMs: number, heard: Heard): EngineEvent {
+export function retryIn(error: JsonObject | undefined, nowMs: number, heard: ServerReport): EngineEvent {
   const trouble = troubleIn(error, nowMs, heard);
   return { type: "retry", trouble, ...retryDelay(trouble.message) };
 }

@@ -1,17 +1,17 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { assert, jsonValue, property, string } from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { Decision, EngineEvent, Question } from "../core/events.ts";
+import type { QuestionAnswer, EngineEvent, Question } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import { codex } from "./codex.ts";
-import type { Ask, Dialogue, Said } from "./engine.ts";
+import type { AttemptRequest, Dialogue, DialogueMessage } from "./engine.ts";
 
 const ID = "01a1dd0a-a544-73b2-b8f5-4b79ca6d17f0";
 const OTHER = "01a1dd0a-1111-7000-8000-000000000001";
 const CWD = "/home/user/lab/work";
 const NOW = Date.parse("2026-11-15T08:00:00Z");
 
-const ask = (part: Partial<Ask> & { line?: string; over?: string } = {}): Ask => ({
+const ask = (part: Partial<AttemptRequest> & { line?: string; over?: string } = {}): AttemptRequest => ({
   kind: "start",
   interactive: false,
   message: "go",
@@ -122,10 +122,10 @@ describe("recordings of the real server", () => {
 
 interface Line {
   readonly dir: "ask" | "in" | "out" | "interrupt" | "answer";
-  readonly ask: Ask;
+  readonly ask: AttemptRequest;
   readonly msg: unknown;
   readonly id: string;
-  readonly decision: Decision;
+  readonly decision: QuestionAnswer;
 }
 
 function linesOf(name: string): Line[] {
@@ -145,7 +145,7 @@ function play(lines: readonly Line[]) {
   const sent: unknown[] = [];
   const seen: string[] = [];
   const questions: Question[] = [];
-  const take = (said: Said) => {
+  const take = (said: DialogueMessage) => {
     sent.push(...said.send.map((line) => JSON.parse(line) as unknown));
     // Another test covers signs of life.
     seen.push(...said.events.map(short).filter((event) => event !== "unknown"));
@@ -171,7 +171,7 @@ function short(event: EngineEvent): string {
   return `${result} ${trouble.kind}${trouble.resetsAt === undefined ? "" : " until"}`;
 }
 
-function dialogueOf(asked: Ask): Dialogue {
+function dialogueOf(asked: AttemptRequest): Dialogue {
   const dialogue = codex.command(asked).dialogue?.(() => NOW);
   if (dialogue === undefined) throw new Error("there is no dialogue");
   return dialogue;
@@ -193,10 +193,11 @@ function upTo(point: "open" | "thread" | "turn" | "running", asked = ask()): Dia
   return dialogue;
 }
 
-const hear = (dialogue: Dialogue, message: unknown): Said => dialogue.heard(JSON.stringify(message));
-const nothing: Said = { send: [], events: [], questions: [], settled: [], over: false };
-const unknown: Said = { ...nothing, events: [{ type: "unknown" }] };
-const parsed = ({ send }: Said) => send.map((line) => JSON.parse(line) as unknown);
+const hear = (dialogue: Dialogue, message: unknown): DialogueMessage =>
+  dialogue.heard(JSON.stringify(message));
+const nothing: DialogueMessage = { send: [], events: [], questions: [], settled: [], over: false };
+const unknown: DialogueMessage = { ...nothing, events: [{ type: "unknown" }] };
+const parsed = ({ send }: DialogueMessage) => send.map((line) => JSON.parse(line) as unknown);
 
 describe("messages are distinguished", () => {
   const cases: Record<string, string> = {
@@ -798,7 +799,7 @@ describe("the command", () => {
     expect(told(ask({ line }))).toBe(then);
   });
 
-  const again: [line: string, part: Partial<Ask> & { over?: string }, then: string][] = [
+  const again: [line: string, part: Partial<AttemptRequest> & { over?: string }, then: string][] = [
     ["", { rights: ["-s", "workspace-write"] }, "app-server | workspace-write"],
     [
       "-s workspace-write",
@@ -854,7 +855,7 @@ describe("the command", () => {
   });
 
   /** The arguments, and the fields of the request for a thread. */
-  function told(asked: Ask): string {
+  function told(asked: AttemptRequest): string {
     try {
       const { args } = codex.command(asked);
       const dialogue = dialogueOf(asked);

@@ -5,7 +5,7 @@
  * The fields tell three kinds of message apart: id and method make a request of the server, whose ids begin at 0 and
  * are unrelated to ours; an id alone is an answer to us; a method alone is a notification.
  */
-import type { Decision, EngineEvent, Trouble } from "../core/events.ts";
+import type { QuestionAnswer, EngineEvent, Trouble } from "../core/events.ts";
 import {
   arrayIn,
   fieldIn,
@@ -16,11 +16,18 @@ import {
   stringIn,
 } from "../lib/json.ts";
 import { ID } from "./codex-output.ts";
-import { type Asked, isWireId, questionIn, replyTo, type WireId } from "./codex-questions.ts";
-import { type Heard, refusal, reported, retryIn, signOfLife, troubleIn } from "./codex-server-output.ts";
-import type { Approval, Dialogue, Said } from "./engine.ts";
+import { type OpenQuestion, isWireId, questionIn, replyTo, type WireId } from "./codex-questions.ts";
+import {
+  type ServerReport,
+  refusal,
+  reported,
+  retryIn,
+  signOfLife,
+  troubleIn,
+} from "./codex-server-output.ts";
+import type { Approval, Dialogue, DialogueMessage } from "./engine.ts";
 
-export interface Plan {
+export interface DialoguePlan {
   readonly message: string;
   /** The thread to continue. Null: a new one. */
   readonly session: string | null;
@@ -51,13 +58,13 @@ const MAX_ASKED = 256;
 const MAX_EARLY = 16;
 const CLIENT = { name: "reprise", title: "Reprise", version: "1" };
 
-interface Talk extends Heard {
-  readonly plan: Plan;
+interface Talk extends ServerReport {
+  readonly plan: DialoguePlan;
   readonly now: () => number;
   /** Our unanswered requests, oldest first. */
   readonly waiting: Map<number, string>;
   /** By request id; several requests may share a question. */
-  readonly asked: Map<string, Asked>;
+  readonly asked: Map<string, OpenQuestion>;
   /** Ends of turns that came before the server named our turn. */
   readonly early: Map<string, JsonObject>;
   sent: number;
@@ -73,7 +80,7 @@ interface Talk extends Heard {
   over: boolean;
 }
 
-export function codexDialogue(plan: Plan, now: () => number): Dialogue {
+export function codexDialogue(plan: DialoguePlan, now: () => number): Dialogue {
   const talk: Talk = {
     ...{ plan, now, waiting: new Map(), asked: new Map(), said: new Map(), items: new Map() },
     ...{
@@ -109,11 +116,11 @@ export function codexDialogue(plan: Plan, now: () => number): Dialogue {
   };
 }
 
-function said(part: Partial<Said>): Said {
+function said(part: Partial<DialogueMessage>): DialogueMessage {
   return { send: [], events: [], questions: [], settled: [], over: false, ...part };
 }
 
-const UNKNOWN: Said = said({ events: [{ type: "unknown" }] });
+const UNKNOWN: DialogueMessage = said({ events: [{ type: "unknown" }] });
 
 /** The first request opens the conversation, the second the thread. */
 const THREAD_REQUEST = 2;
@@ -133,7 +140,7 @@ function request(talk: Talk, method: string, params: JsonObject): string {
   return JSON.stringify({ id: talk.sent, method, params });
 }
 
-function heard(talk: Talk, text: string): Said {
+function heard(talk: Talk, text: string): DialogueMessage {
   const message = parseObject(text);
   if (message === undefined) return UNKNOWN;
   const method = stringIn(message, "method");
@@ -152,7 +159,7 @@ function heard(talk: Talk, text: string): Said {
   return result === undefined ? refused(talk, to, error) : answered(talk, to, result);
 }
 
-function answered(talk: Talk, to: string, result: JsonObject): Said {
+function answered(talk: Talk, to: string, result: JsonObject): DialogueMessage {
   switch (to) {
     case "initialize":
       return said({ send: [JSON.stringify({ method: "initialized" }), threadRequest(talk)] });
@@ -187,7 +194,7 @@ function threadRequest(talk: Talk): string {
 }
 
 /** The turn begins only in the requested thread, with the requested rights (I12). */
-function entered(talk: Talk, to: string, result: JsonObject): Said {
+function entered(talk: Talk, to: string, result: JsonObject): DialogueMessage {
   const id = stringIn(objectIn(result, "thread"), "id") ?? "";
   const { session } = talk.plan;
   if (!ID.test(id)) {
@@ -209,7 +216,7 @@ function entered(talk: Talk, to: string, result: JsonObject): Said {
 }
 
 /** Rights of the server beyond this attempt's, in words. Null: no more rights. */
-function widerThan({ cwd, sandbox, approval, ...limits }: Plan, result: JsonObject): string | null {
+function widerThan({ cwd, sandbox, approval, ...limits }: DialoguePlan, result: JsonObject): string | null {
   const policy = fieldIn(result, "approvalPolicy");
   const box = objectIn(result, "sandbox");
   const type = stringIn(box, "type") ?? "none";
@@ -246,7 +253,7 @@ function stopping(talk: Talk): readonly string[] {
   return [request(talk, "turn/interrupt", { threadId: thread, turnId: turn })];
 }
 
-function refused(talk: Talk, to: string, error: unknown): Said {
+function refused(talk: Talk, to: string, error: unknown): DialogueMessage {
   const trouble = refusal(to, error, talk.now());
   // The turn may just have ended on its own, which the server reports.
   if (to === "turn/interrupt") {
@@ -260,19 +267,19 @@ function failed(trouble: Trouble): EngineEvent {
   return { type: "turn_ended", result: "failed", trouble };
 }
 
-function ended(talk: Talk, part: Partial<Said>): Said {
+function ended(talk: Talk, part: Partial<DialogueMessage>): DialogueMessage {
   talk.over = true;
   talk.waiting.clear();
   const open = [...talk.asked.values()].filter(({ state }) => state === "open");
   return said({ ...part, settled: [...new Set(open.map(({ id }) => id))], over: true });
 }
 
-function report(talk: Talk, method: string, params: JsonObject): Said {
+function report(talk: Talk, method: string, params: JsonObject): DialogueMessage {
   const told = meaningOf(talk, method, params);
   return told.events.length > 0 ? told : { ...told, events: signOfLife(method) };
 }
 
-function meaningOf(talk: Talk, method: string, params: JsonObject): Said {
+function meaningOf(talk: Talk, method: string, params: JsonObject): DialogueMessage {
   const thread = stringIn(params, "threadId");
   if (method === "serverRequest/resolved") return resolved(talk, fieldIn(params, "requestId"));
   // Sub-agents have separate threads.
@@ -299,7 +306,7 @@ function meaningOf(talk: Talk, method: string, params: JsonObject): Said {
   }
 }
 
-function completed(talk: Talk, turn: JsonObject | undefined): Said {
+function completed(talk: Talk, turn: JsonObject | undefined): DialogueMessage {
   const id = stringIn(turn, "id");
   if (turn === undefined || id === undefined || !talk.begun) return UNKNOWN;
   if (talk.turn === null && talk.waiting.size > 0) {
@@ -319,7 +326,7 @@ function completed(talk: Talk, turn: JsonObject | undefined): Said {
 }
 
 /** A request of the server. A repeated question, under any id, is put only once: one answer covers all. */
-function ask(talk: Talk, wire: WireId, method: string, params: JsonObject): Said {
+function ask(talk: Talk, wire: WireId, method: string, params: JsonObject): DialogueMessage {
   const asked = questionIn(wire, method, params, { cwd: talk.plan.cwd, items: talk.items });
   if (asked === null) {
     const error = { code: -32_601, message: `${method} is not supported` };
@@ -343,24 +350,24 @@ function ask(talk: Talk, wire: WireId, method: string, params: JsonObject): Said
   return said({ send: before.decision === null ? [] : [replyTo(wire, before, before.decision)] });
 }
 
-function turnDown(wire: WireId, code: number, message: string): Said {
+function turnDown(wire: WireId, code: number, message: string): DialogueMessage {
   const line = JSON.stringify({ id: wire, error: { code, message } });
   return said({ send: [line], events: [{ type: "unknown" }] });
 }
 
 /** Drops the oldest settled request for one more. False: all of them wait. */
-function makeRoom(asked: Map<string, Asked>): boolean {
+function makeRoom(asked: Map<string, OpenQuestion>): boolean {
   if (asked.size < MAX_ASKED) return true;
   for (const [id, { state }] of asked) if (state !== "open") return asked.delete(id);
   return false;
 }
 
-function twinOf({ asked: all }: Talk, { item }: Asked): Asked | undefined {
+function twinOf({ asked: all }: Talk, { item }: OpenQuestion): OpenQuestion | undefined {
   if (item === null) return undefined;
   return [...all.values()].find((one) => one.item === item && one.state !== "settled");
 }
 
-function answer(talk: Talk, id: string, decision: Decision): Said {
+function answer(talk: Talk, id: string, decision: QuestionAnswer): DialogueMessage {
   const asked = talk.asked.get(id);
   if (talk.over || asked === undefined || asked.state !== "open") return said({});
   asked.state = "answered";
@@ -368,7 +375,7 @@ function answer(talk: Talk, id: string, decision: Decision): Said {
   return said({ send: [...asked.waiting].map((wire) => replyTo(wire, asked, decision)) });
 }
 
-function resolved(talk: Talk, wire: unknown): Said {
+function resolved(talk: Talk, wire: unknown): DialogueMessage {
   if (!isWireId(wire)) return UNKNOWN;
   const asked = talk.asked.get(JSON.stringify(wire));
   if (asked === undefined || asked.state !== "open") return said({});

@@ -13,7 +13,7 @@ import {
   type Located,
   OPENING_CHARACTERS,
   type SessionFiles,
-  type Where,
+  type SessionPlace,
 } from "./engine.ts";
 
 /** The first line holds the model's instructions, about 22 KB in 0.166. */
@@ -316,7 +316,7 @@ function isStopped(output: string): boolean {
  */
 export async function codexDenied(
   session: string,
-  { home }: Where,
+  { home }: SessionPlace,
   files: SessionFiles,
 ): Promise<readonly DeniedCall[]> {
   const path = await findRollout(session, home, files);

@@ -1,11 +1,11 @@
 /** Codex's trust in a folder: read from its config, preserved over a run's attempts, and reported before a start. */
 import { describe, expect, test } from "vitest";
 import { codex } from "./codex.ts";
-import type { Ask } from "./engine.ts";
+import type { AttemptRequest } from "./engine.ts";
 
 const ID = "01a1dd0a-a544-73b2-b8f5-4b79ca6d17f0";
 
-const ask = (line: string, part: Partial<Ask>): Ask => ({
+const ask = (line: string, part: Partial<AttemptRequest>): AttemptRequest => ({
   kind: "start",
   interactive: false,
   message: "go",
@@ -20,9 +20,10 @@ const ask = (line: string, part: Partial<Ask>): Ask => ({
   ...part,
 });
 
-const argsOf = (wish: Ask) => codex.command(wish).args.join(" ");
+const argsOf = (wish: AttemptRequest) => codex.command(wish).args.join(" ");
 
-const resume = (line: string, part: Partial<Ask>) => ask(line, { kind: "resume", session: ID, ...part });
+const resume = (line: string, part: Partial<AttemptRequest>) =>
+  ask(line, { kind: "resume", session: ID, ...part });
 
 describe("trusts the folder no more than at the start of the run (I12):", () => {
   const pin = `-c projects={${["/home/user/lab", "/home/user", "/home", "/"].map((at) => `"${at}"={trust_level="untrusted"}`).join(",")}}`;
@@ -31,7 +32,7 @@ describe("trusts the folder no more than at the start of the run (I12):", () => 
     ...["-c", `permissions.reprise-held.filesystem={${rules.join(",")}}`],
     ...["-c", 'default_permissions="reprise-held"'],
   ];
-  const cases: Record<string, readonly [part: Partial<Ask>, line: string, held: boolean]> = {
+  const cases: Record<string, readonly [part: Partial<AttemptRequest>, line: string, held: boolean]> = {
     "not named, read-only": [{ folderTrust: "unset", rights: ro }, "", true],
     "not named, read-only by an option": [{ folderTrust: "unset" }, "-s read-only", true],
     "not trusted": [{ folderTrust: "untrusted", rights: ro }, "", true],
@@ -173,7 +174,10 @@ describe("says what a writable sandbox lets the repository do, and names an opti
   const option = (...folders: string[]) =>
     `-c projects={${folders.map((folder) => `"${folder}"={trust_level="untrusted"}`).join(",")}}`;
   const worktree = ["/state/runs/1/worktree", "/repo"] as const;
-  const cases: Record<string, readonly [line: string, folders: Ask["folders"], names: string | null]> = {
+  const cases: Record<
+    string,
+    readonly [line: string, folders: AttemptRequest["folders"], names: string | null]
+  > = {
     "nothing, where an option names the folder": [option("/home/user/lab"), undefined, null],
     "nothing, where an option names the main checkout": [option("/repo"), worktree, null],
     "nothing, where an option names the worktree": [option(worktree[0]), worktree, null],

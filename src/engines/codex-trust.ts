@@ -10,7 +10,7 @@ import { Fault } from "../core/faults.ts";
 import { parseJson } from "../lib/json.ts";
 import { shellWord } from "../lib/shell.ts";
 import { grammar, keyAndValue, mayWrite, saysSandbox, setting, settingIn } from "./codex-options.ts";
-import type { Ask, Engine } from "./engine.ts";
+import type { AttemptRequest, Engine } from "./engine.ts";
 import { describe, type Given, parseArgs, type Parsed, valueOf } from "./grammar.ts";
 
 type Levels = ReadonlyMap<string, string>;
@@ -156,7 +156,7 @@ function workplaceOf(parsed: Parsed, cwd: string): string {
   return resolve(cwd, valueOf(parsed, "--cd") ?? ".");
 }
 
-function foldersOf(ask: Ask, parsed: Parsed): Folders {
+function foldersOf(ask: AttemptRequest, parsed: Parsed): Folders {
   return ask.folders ?? [workplaceOf(parsed, ask.cwd)];
 }
 
@@ -164,7 +164,7 @@ function foldersOf(ask: Ask, parsed: Parsed): Folders {
  * The option by which a later attempt does not trust a folder that was not trusted when the run was started. It is to
  * stand behind all others, since the last `projects` counts, so it repeats what the run's own options say of other folders.
  */
-export function heldTrust(ask: Ask, asked: Parsed): readonly Given[] {
+export function heldTrust(ask: AttemptRequest, asked: Parsed): readonly Given[] {
   const { folderTrust: folder, rights = [] } = ask;
   if (folder === undefined || folder === "trusted" || ask.trustCwd) return [];
   // With no sandbox named Codex would let the agent write to an untrusted folder, as it would not to one it knows nothing of.
@@ -223,7 +223,7 @@ function profileWrites({ options }: Parsed, cwd: string): boolean {
 }
 
 /** What Codex's config and these options together say of the folder; null: they cannot be read. */
-export function trustNamed(ask: Ask, parsed: Parsed): FolderTrust | null {
+export function trustNamed(ask: AttemptRequest, parsed: Parsed): FolderTrust | null {
   const { folderTrust: folder = "unset" } = ask;
   const levels = levelsOf(parsed.options);
   if (levels === null) return null;
@@ -231,7 +231,7 @@ export function trustNamed(ask: Ask, parsed: Parsed): FolderTrust | null {
 }
 
 /** `-s`, `-c sandbox_mode=…`, `--yolo` and `--approve-for-me` all make 0.166 trust, and record it for a repository. */
-export function trustWarning(ask: Ask, parsed: Parsed): { warnings?: readonly string[] } {
+export function trustWarning(ask: AttemptRequest, parsed: Parsed): { warnings?: readonly string[] } {
   const named = trustNamed(ask, parsed);
   const isSaid = ask.trustCwd || (named !== null && named !== "unset");
   if (isSaid || !mayWrite(parsed, true)) return {};

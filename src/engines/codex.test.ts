@@ -1,14 +1,14 @@
 import { describe, expect, test } from "vitest";
 import { Fault } from "../core/faults.ts";
 import { codex } from "./codex.ts";
-import type { Ask } from "./engine.ts";
+import type { AttemptRequest } from "./engine.ts";
 import { keepNative } from "./grammar.ts";
 import { fakeFiles } from "../../test/session-files.ts";
 
 const ID = "01a1dd0a-a544-73b2-b8f5-4b79ca6d17f0";
 const PARENT = "01a1dd0a-1111-7000-8000-000000000001";
 
-const ask = (part: Partial<Ask> & { line?: string; over?: string }): Ask => ({
+const ask = (part: Partial<AttemptRequest> & { line?: string; over?: string }): AttemptRequest => ({
   kind: "start",
   interactive: false,
   message: "go",
@@ -23,7 +23,7 @@ const ask = (part: Partial<Ask> & { line?: string; over?: string }): Ask => ({
   ...part,
 });
 
-const resume = (line: string, part: Partial<Ask> & { over?: string } = {}) =>
+const resume = (line: string, part: Partial<AttemptRequest> & { over?: string } = {}) =>
   ask({ kind: "resume", session: ID, line, ...part });
 
 describe("start with a message", () => {
@@ -736,7 +736,7 @@ function split(line = ""): string[] {
   return line.split(" ").filter(Boolean);
 }
 
-function argsOf(wish: Ask): string {
+function argsOf(wish: AttemptRequest): string {
   try {
     return codex.command(wish).args.join(" ");
   } catch (error) {

@@ -17,7 +17,7 @@ import {
 import { explainExit, ID, textReader, translate } from "./codex-output.ts";
 import { codexDenied, listRollouts, locateRollout } from "./codex-store.ts";
 import { folderTrust, heldTrust, trustWarning } from "./codex-trust.ts";
-import type { Ask, Command, Engine } from "./engine.ts";
+import type { AttemptRequest, Command, Engine } from "./engine.ts";
 import {
   assertComplete,
   assertNoPrompt,
@@ -97,7 +97,7 @@ export const codex: Engine = {
   sessions: listRollouts,
   denied: codexDenied,
   activity: codexActivity,
-  tookUp: codexTookUp,
+  receivedMessage: codexTookUp,
 };
 
 function opensUi({ commands, options }: Parsed): boolean {
@@ -109,7 +109,7 @@ function isJson(parsed: Parsed): boolean {
   return parsed.commands[0] === "exec" && has(parsed, "--json");
 }
 
-function untouched(ask: Ask): Command {
+function untouched(ask: AttemptRequest): Command {
   const given = [...(ask.interactive ? noDaemon(parseArgs(grammar, ask.given)) : []), ...ask.given];
   const parsed = parseArgs(grammar, given);
   const headless = !opensUi(parsed);
@@ -135,7 +135,7 @@ function resumedBy(parsed: Parsed): string | null {
   return parsed.commands.at(-1) === "resume" && !has(parsed, "--last") && ID.test(id) ? id : null;
 }
 
-function start(ask: Ask, message: string): Command {
+function start(ask: AttemptRequest, message: string): Command {
   const recorded = parseArgs(grammar, ask.given, ask.givenHasNoPrompt);
   const [command, second] = recorded.commands;
   if (second !== undefined || (command !== undefined && command !== "exec")) {
@@ -157,7 +157,7 @@ function start(ask: Ask, message: string): Command {
  * A new conversation in an old run: without options that continued or printed another one, and with the old rights
  * (I12).
  */
-function fresh(ask: Ask): Command {
+function fresh(ask: AttemptRequest): Command {
   const recorded = parseArgs(grammar, ask.given, ask.givenHasNoPrompt);
   const asked = override(recorded, parseArgs(grammar, ask.native, true));
   const leftOut = (option: Given) => option.spec?.bears === "session";
@@ -176,7 +176,12 @@ function fresh(ask: Ask): Command {
   );
 }
 
-function begin(ask: Ask, message: string | null, parsed: Parsed, report: Command["options"]): Command {
+function begin(
+  ask: AttemptRequest,
+  message: string | null,
+  parsed: Parsed,
+  report: Command["options"],
+): Command {
   assertComplete(parsed);
   const options = lastWins(parsed.options);
   const shared = { options: report, ...trustWarning(ask, parsed) };
@@ -199,7 +204,7 @@ function begin(ask: Ask, message: string | null, parsed: Parsed, report: Command
   };
 }
 
-function again(ask: Ask, verb: "resume" | "fork"): Command {
+function again(ask: AttemptRequest, verb: "resume" | "fork"): Command {
   const { session, message } = ask;
   if (session === null || !ID.test(session)) {
     throw new Fault(
@@ -268,6 +273,6 @@ function stoodFirst(option: Given, { commands }: Parsed): boolean {
   return option.spec === null && option.depth === 0 && commands.length > 0;
 }
 
-function trust({ trustCwd }: Ask, parsed: Parsed): string[] {
+function trust({ trustCwd }: AttemptRequest, parsed: Parsed): string[] {
   return trustCwd && !has(parsed, "--skip-git-repo-check") ? ["--skip-git-repo-check"] : [];
 }

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { parseConfig } from "../core/config.ts";
 import { customEngine } from "./custom.ts";
-import type { Ask, Engine } from "./engine.ts";
+import type { AttemptRequest, Engine } from "./engine.ts";
 
 const ID = "11111111-1111-4111-8111-111111111111";
 const NOW = Date.parse("2026-11-15T02:30:00Z");
@@ -41,7 +41,7 @@ function engineOf(text: string): Engine {
   return engine;
 }
 
-const ask = (part: Partial<Ask>): Ask => ({
+const ask = (part: Partial<AttemptRequest>): AttemptRequest => ({
   kind: "start",
   interactive: false,
   message: "go",
@@ -57,7 +57,10 @@ const ask = (part: Partial<Ask>): Ask => ({
 });
 
 describe("commands", () => {
-  const cases: Record<string, [text: string, given: Partial<Ask>, args: string[], stdin: string | null]> = {
+  const cases: Record<
+    string,
+    [text: string, given: Partial<AttemptRequest>, args: string[], stdin: string | null]
+  > = {
     "a start with a chosen id": [STDIN, {}, ["run", "--json", `--id=${ID}`], "go"],
     "options go last without a mark": [
       STDIN,
@@ -105,7 +108,8 @@ describe("commands", () => {
   });
 
   test("expect the session id that the engine must report", () => {
-    const expects = (text: string, part: Partial<Ask>) => engineOf(text).command(ask(part)).expects;
+    const expects = (text: string, part: Partial<AttemptRequest>) =>
+      engineOf(text).command(ask(part)).expects;
     expect(expects(STDIN, {})).toBe(ID);
     expect(expects(ARGUMENT, { session: null })).toBeNull();
     expect(expects(ARGUMENT, { kind: "resume", session: "s-1" })).toBe("s-1");
@@ -113,7 +117,7 @@ describe("commands", () => {
 
   const OTHER = "22222222-2222-4222-8222-222222222222";
   const POSITION = ARGUMENT.replace('["-r", "{session}"', '["continue", "{session}"');
-  test.each<[string, string, Partial<Ask>, string | null]>([
+  test.each<[string, string, Partial<AttemptRequest>, string | null]>([
     ["an option of the template for a resume", STDIN, { given: ["--continue", OTHER] }, OTHER],
     ["the same with an equals sign", STDIN, { given: [`--continue=${OTHER}`] }, OTHER],
     ["the option of the template for a start", STDIN, { given: [`--id=${OTHER}`] }, OTHER],
@@ -134,14 +138,14 @@ describe("commands", () => {
   });
 
   test("the user's own session reaches the agent once, and no later attempt", () => {
-    const args = (part: Partial<Ask>) => engineOf(STDIN).command(ask(part)).args;
+    const args = (part: Partial<AttemptRequest>) => engineOf(STDIN).command(ask(part)).args;
     expect(args({ given: [`--id=${OTHER}`] })).toEqual(["run", "--json", `--id=${OTHER}`]);
     const given = ["--continue", OTHER, "--fast"];
     expect(args({ kind: "resume", given })).toEqual(["run", "--json", "--fast", "--continue", ID]);
     expect(args({ kind: "fresh", given })).toEqual(["run", "--json", `--id=${ID}`, "--fast"]);
   });
 
-  test.each<[string, string, Partial<Ask>, string]>([
+  test.each<[string, string, Partial<AttemptRequest>, string]>([
     ["another session by --native", STDIN, { kind: "resume", native: ["--continue", OTHER] }, "usage"],
     ["a fork", STDIN, { kind: "fork" }, "engine_cannot"],
     ["a UI it has not", ARGUMENT, { interactive: true }, "engine_cannot"],

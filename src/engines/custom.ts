@@ -2,13 +2,13 @@
  * An engine that the user described in a config file (docs/config.md): templates for its command line, rules for its
  * JSON lines. Its options are unknown, so Reprise passes them on unchanged and overrides none.
  */
-import type { Custom, EventName, LineRule } from "../core/config-engine.ts";
+import type { CustomEngine, EventName, LineRule } from "../core/config-engine.ts";
 import type { EngineConfig } from "../core/config.ts";
 import type { EngineEvent, Stream } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import { fieldIn, hasDuplicateKeys, type JsonObject, parseObject } from "../lib/json.ts";
 import { withMessage } from "./attempt-options.ts";
-import { type Ask, type Command, type Engine, SILENT } from "./engine.ts";
+import { type AttemptRequest, type Command, type Engine, SILENT } from "./engine.ts";
 import {
   assertNoPrompt,
   describe,
@@ -22,7 +22,7 @@ import {
 import { troubleOf } from "./troubles.ts";
 
 /** Only the options that name a session in a template are known. */
-function grammarOf(custom: Custom): Grammar {
+function grammarOf(custom: CustomEngine): Grammar {
   const names = new Set(
     templatesOf(custom).flatMap((words) =>
       words.flatMap((word, index) => {
@@ -41,7 +41,7 @@ function grammarOf(custom: Custom): Grammar {
  * The session in the user's own words: the value of an option that names one in a template, or the word after a
  * template's word (`resume {session}`). Null: no session.
  */
-function givenSession(custom: Custom, grammar: Grammar, given: readonly string[]): string | null {
+function givenSession(custom: CustomEngine, grammar: Grammar, given: readonly string[]): string | null {
   const isId = (text: string | undefined): text is string =>
     text !== undefined && text.length <= 200 && custom.session.format.test(text);
   const named = parseArgs(grammar, given, true).options.findLast(({ spec }) => spec?.bears === "session");
@@ -55,7 +55,7 @@ function givenSession(custom: Custom, grammar: Grammar, given: readonly string[]
   return given.find((word, index) => index > 0 && leads.includes(given[index - 1]) && isId(word)) ?? null;
 }
 
-function templatesOf({ start, resume, interactive }: Custom): readonly (readonly string[])[] {
+function templatesOf({ start, resume, interactive }: CustomEngine): readonly (readonly string[])[] {
   return [start, resume, ...(interactive === undefined ? [] : [interactive.start, interactive.resume])];
 }
 
@@ -107,11 +107,11 @@ export function customEngine(id: string, config: EngineConfig): Engine | null {
 
 interface Described {
   readonly id: string;
-  readonly custom: Custom;
+  readonly custom: CustomEngine;
   readonly grammar: Grammar;
 }
 
-function command({ id, custom, grammar }: Described, ask: Ask): Command {
+function command({ id, custom, grammar }: Described, ask: AttemptRequest): Command {
   if (ask.kind === "fork")
     throw new Fault("engine_cannot", `${id} has no way to fork that Reprise knows of.`);
   const again = ask.kind === "resume";
@@ -166,7 +166,11 @@ function untouched(given: readonly string[], named: string | null): Command {
   };
 }
 
-function templateFor(id: string, custom: Custom, interactive: boolean): Pick<Custom, "start" | "resume"> {
+function templateFor(
+  id: string,
+  custom: CustomEngine,
+  interactive: boolean,
+): Pick<CustomEngine, "start" | "resume"> {
   if (!interactive) return custom;
   if (custom.interactive !== undefined) return custom.interactive;
   throw new Fault(
@@ -200,7 +204,12 @@ function fill(template: readonly string[], values: Values): string[] {
   );
 }
 
-function translate(custom: Custom, stream: Stream, text: string, nowMs: number): readonly EngineEvent[] {
+function translate(
+  custom: CustomEngine,
+  stream: Stream,
+  text: string,
+  nowMs: number,
+): readonly EngineEvent[] {
   if (stream === "stderr") return [];
   const line = parseObject(text);
   if (line === undefined) return [{ type: "unknown" }];

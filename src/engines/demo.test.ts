@@ -3,7 +3,7 @@ import { fakeFiles } from "../../test/session-files.ts";
 import { BUILT_IN_ENGINES } from "../core/config.ts";
 import { Fault } from "../core/faults.ts";
 import { demo } from "./demo.ts";
-import type { Ask } from "./engine.ts";
+import type { AttemptRequest } from "./engine.ts";
 import { ENGINES } from "./engines.ts";
 import { keepNative } from "./grammar.ts";
 
@@ -12,7 +12,7 @@ const NEW = "22222222-2222-4222-8222-222222222222";
 
 const split = (line: string): string[] => line.split(" ").filter(Boolean);
 
-const ask = (part: Partial<Ask>): Ask => ({
+const ask = (part: Partial<AttemptRequest>): AttemptRequest => ({
   kind: "start",
   interactive: false,
   message: "go",
@@ -164,7 +164,7 @@ test("a fresh start in an old run leaves the old session behind", () => {
 });
 
 describe("the UI", () => {
-  test.each<[Partial<Ask>, string[]]>([
+  test.each<[Partial<AttemptRequest>, string[]]>([
     [{ message: null }, ["-m", "x", "--session-id", ID]],
     [{ message: "-go" }, ["-m", "x", "--session-id", ID, "--chat", "--", "-go"]],
     [{ message: null, kind: "resume" }, ["-m", "x", "--resume", ID]],

@@ -9,7 +9,7 @@ import { parseObject, stringIn } from "../lib/json.ts";
 import { withMessage } from "./attempt-options.ts";
 import { DEMO_ID, demoReader } from "./demo-output.ts";
 import {
-  type Ask,
+  type AttemptRequest,
   type Command,
   type Engine,
   type FoundSession,
@@ -144,7 +144,7 @@ export const demo: Engine = {
 };
 
 /** The user's native arguments, nothing added. */
-function untouched(ask: Ask): Command {
+function untouched(ask: AttemptRequest): Command {
   const parsed = parseArgs(grammar, ask.given);
   return {
     args: ask.given,
@@ -158,7 +158,7 @@ function untouched(ask: Ask): Command {
 }
 
 /** The user's session and format stay; this chooses the rest. */
-function start(ask: Ask): Command {
+function start(ask: AttemptRequest): Command {
   const recorded = parseArgs(grammar, ask.given, true);
   assertNoPrompt(recorded);
   const parsed = override(recorded, parseArgs(grammar, ask.native, true));
@@ -186,7 +186,7 @@ function sessionIn(parsed: Parsed): string | null {
 }
 
 /** The recorded options again: to continue a session, to fork it, or to start over in its place. */
-function again(ask: Ask): Command {
+function again(ask: AttemptRequest): Command {
   const recorded = parseArgs(grammar, ask.given, ask.givenHasNoPrompt);
   const { after, dropped } = splitForResume(override(recorded, parseArgs(grammar, ask.native, true)));
   const format = ask.interactive ? [] : ["--format", "jsonl"];
@@ -202,7 +202,7 @@ function again(ask: Ask): Command {
   };
 }
 
-function sessionArgs({ kind, session, forkTo }: Ask): string[] {
+function sessionArgs({ kind, session, forkTo }: AttemptRequest): string[] {
   if (kind === "fresh") return session === null ? [] : ["--session-id", session];
   if (session === null) throw new Fault("session_unknown", "There is no session to continue.");
   if (kind === "resume") return ["--resume", session];
@@ -211,7 +211,7 @@ function sessionArgs({ kind, session, forkTo }: Ask): string[] {
 
 /** Headless, the message goes through stdin; in the UI it is the first turn. */
 function argsOf(
-  { interactive, message }: Ask,
+  { interactive, message }: AttemptRequest,
   first: readonly string[],
 ): Pick<Command, "args" | "storedArgs"> {
   if (!interactive) return { args: [...first, "-"] };

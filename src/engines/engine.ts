@@ -8,7 +8,7 @@ import type { Access } from "../core/config-issues.ts";
 import type { Env } from "../core/deps.ts";
 import type {
   Activity,
-  Decision,
+  QuestionAnswer,
   DeniedCall,
   EngineEvent,
   Exit,
@@ -99,7 +99,7 @@ export interface Engine {
   /** Would these native arguments, passed through unchanged, open a UI that needs a terminal? */
   opensUi(args: readonly string[]): boolean;
   /** The native command of an attempt. Throws a Fault if an exact one is impossible (I12). */
-  command(ask: Ask): Command;
+  command(ask: AttemptRequest): Command;
   /**
    * A new reader for one attempt's output. `now` is for announced reset times. `printed` defaults to `events`; the
    * reader of a dialogue only needs to find the session on the tape.
@@ -116,7 +116,7 @@ export interface Engine {
    */
   explainExit(exit: Exit, stderrTail: string, nowMs: number, stdoutTail?: string): Trouble | null;
   /** Does the engine still have this session, and where? */
-  locate(session: string, where: Where, files: SessionFiles): Promise<Located>;
+  locate(session: string, where: SessionPlace, files: SessionFiles): Promise<Located>;
   /**
    * Does a new file with this name, where `locate` searched, belong to this session? Absent: only `locate` can tell.
    */
@@ -127,25 +127,25 @@ export interface Engine {
     files: SessionFiles,
   ): Promise<readonly FoundSession[]>;
   /** Processes with this session open according to the engine's registry; some may be dead. */
-  holders?(session: string, where: Where, files: SessionFiles): Promise<readonly HolderHint[]>;
+  holders?(session: string, where: SessionPlace, files: SessionFiles): Promise<readonly HolderHint[]>;
   /** The present session of a live agent, for engines with a registry by pid. */
   liveSession?(
     agent: Pick<ProcessIdentity, "pid" | "start">,
-    where: Where,
+    where: SessionPlace,
     files: SessionFiles,
   ): Promise<string | null>;
   /**
    * The activity of a live UI, from the engine's registry and session. Null: unknown right now. Absent: the engine
    * never reports it, and Reprise only watches its output and its end.
    */
-  activity?(agent: LiveUi, where: Where, files: SessionFiles): Promise<UiState | null>;
+  activity?(agent: LiveUi, where: SessionPlace, files: SessionFiles): Promise<UiState | null>;
   /** Refused tool calls of the last turn, for engines whose output does not show them. */
-  denied?(session: string, where: Where, files: SessionFiles): Promise<readonly DeniedCall[]>;
+  denied?(session: string, where: SessionPlace, files: SessionFiles): Promise<readonly DeniedCall[]>;
   /** Did the conversation receive this message after it was typed? */
-  tookUp?(
+  receivedMessage?(
     message: string,
     agent: LiveUi & { readonly typedAtMs: number },
-    where: Where,
+    where: SessionPlace,
     files: SessionFiles,
   ): Promise<boolean>;
   /** For engines whose sessions are not files: native arguments that write a session to stdout and read one back. */
@@ -156,7 +156,11 @@ export interface Engine {
     /** The content of an export: the words of each message and part, by the engine's ids. Null: unknown. */
     readExport(text: string): ReadonlyMap<string, string> | null;
     /** The same for the store's content of a session. Null: unknown. */
-    wordsIn(session: string, where: Where, files: SessionFiles): Promise<ReadonlyMap<string, string> | null>;
+    wordsIn(
+      session: string,
+      where: SessionPlace,
+      files: SessionFiles,
+    ): Promise<ReadonlyMap<string, string> | null>;
   };
 }
 
@@ -182,7 +186,7 @@ export interface AccessModes extends Partial<Readonly<Record<Access, readonly st
   };
 }
 
-export interface Ask {
+export interface AttemptRequest {
   readonly kind: AttemptKind;
   readonly interactive: boolean;
   /** Null: no message (interactive, or native arguments passed through unchanged). */
@@ -277,18 +281,18 @@ export interface SettingsFile {
  */
 export interface Dialogue {
   /** The first lines to send. */
-  open(): Said;
+  open(): DialogueMessage;
   /** One line of the agent's stdout, without its line break. */
-  heard(text: string): Said;
+  heard(text: string): DialogueMessage;
   /** The answer to a question. Empty if the question is no longer open. */
-  answer(id: string, decision: Decision): Said;
+  answer(id: string, decision: QuestionAnswer): DialogueMessage;
   /** Asks the running turn to stop. A turn that has not begun does not begin, and nothing is sent. */
-  interrupt(): Said;
+  interrupt(): DialogueMessage;
   /** Our unanswered requests, oldest first, by the name that people know. */
   waitsFor(): readonly string[];
 }
 
-export interface Said {
+export interface DialogueMessage {
   /** Lines to send, without line breaks. */
   readonly send: readonly string[];
   readonly events: readonly EngineEvent[];
@@ -319,7 +323,7 @@ export interface OutputReader {
 /** For text: a model's words may look like any line of the engine, so none is interpreted (I5). */
 export const SILENT: OutputReader = { line: () => [], end: () => [] };
 
-export interface Where {
+export interface SessionPlace {
   readonly home: string;
   readonly cwd: string;
 }
@@ -427,7 +431,7 @@ export interface SessionFiles {
    */
   lines(path: string, from: number, bytes: number): Promise<NewLines | null>;
   /** Rows of a read-only query on a SQLite file. Null: the file, the table or the library is missing. */
-  rows(database: string, sql: string, values: readonly string[]): Promise<readonly Row[] | null>;
+  rows(database: string, sql: string, values: readonly string[]): Promise<readonly DatabaseRow[] | null>;
 }
 
 export interface NewLines {
@@ -442,4 +446,4 @@ export interface FileEntry {
   readonly mtimeMs: number;
 }
 
-export type Row = Readonly<Record<string, unknown>>;
+export type DatabaseRow = Readonly<Record<string, unknown>>;

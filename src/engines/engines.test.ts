@@ -8,8 +8,8 @@ import { beforeAll, describe, expect, test, vi } from "vitest";
 import type { EngineEvent, Exit, Trouble } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import { parseJson } from "../lib/json.ts";
-import type { Ask, Command, Engine } from "./engine.ts";
-import { earlierChoice, ENGINES, findEngine } from "./engines.ts";
+import type { AttemptRequest, Command, Engine } from "./engine.ts";
+import { earlierChoice, ENGINES, builtInEngine } from "./engines.ts";
 
 const NOW = Date.parse("2026-11-15T02:30:00Z");
 const UUID = "11111111-1111-4111-8111-111111111111";
@@ -21,8 +21,8 @@ beforeAll(() => {
 });
 
 test("engines are found by id", () => {
-  expect(ENGINES.map(({ id }) => findEngine(id)?.id)).toEqual(ENGINES.map(({ id }) => id));
-  expect(findEngine("nobody")).toBeUndefined();
+  expect(ENGINES.map(({ id }) => builtInEngine(id)?.id)).toEqual(ENGINES.map(({ id }) => id));
+  expect(builtInEngine("nobody")).toBeUndefined();
 });
 
 describe.each(ENGINES.map((engine) => [engine.id, engine] as const))("%s", (id, engine) => {
@@ -126,7 +126,7 @@ const SESSIONS: Record<string, string> = {
 
 function commandOf(
   engine: Engine,
-  part: Pick<Ask, "kind" | "interactive" | "message">,
+  part: Pick<AttemptRequest, "kind" | "interactive" | "message">,
 ): Pick<Command, "args" | "storedArgs"> {
   try {
     return engine.command({
@@ -176,6 +176,6 @@ test.each<[string, string, ReturnType<typeof earlierChoice>]>([
   ["iflow", "-c", { word: "--continue", scope: "any" }],
   ["iflow", "--resume", { word: "--resume", scope: "any" }],
 ])("%s knows whether %s continues an earlier conversation", (id, words, choice) => {
-  const engine = findEngine(id);
+  const engine = builtInEngine(id);
   expect(engine === undefined ? undefined : earlierChoice(engine, words.split(" "), true)).toEqual(choice);
 });

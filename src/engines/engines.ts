@@ -15,6 +15,6 @@ export { earlierChoice, keepNative, namedFiles, parseArgs, refusedOption, secret
 
 export const ENGINES: readonly Engine[] = [codex, claude, gemini, iflow, opencode, demo];
 
-export function findEngine(id: string): Engine | undefined {
+export function builtInEngine(id: string): Engine | undefined {
   return ENGINES.find((engine) => engine.id === id);
 }

@@ -10,13 +10,17 @@ import {
   type Located,
   OPENING_CHARACTERS,
   type SessionFiles,
-  type Where,
+  type SessionPlace,
 } from "./engine.ts";
 
 const MAX_READ = 1_048_576;
 const MAX_LISTED = 500;
 
-export async function locateGemini(session: string, where: Where, files: SessionFiles): Promise<Located> {
+export async function locateGemini(
+  session: string,
+  where: SessionPlace,
+  files: SessionFiles,
+): Promise<Located> {
   const slug = await slugOf(where.home, where.cwd, files);
   if (slug === null) return { state: "absent", searched: join(where.home, "tmp") };
   const directory = join(where.home, "tmp", slug, "chats");

@@ -1,13 +1,13 @@
 import { describe, expect, test } from "vitest";
 import { fakeFiles } from "../../test/session-files.ts";
 import { Fault } from "../core/faults.ts";
-import type { Ask } from "./engine.ts";
+import type { AttemptRequest } from "./engine.ts";
 import { gemini } from "./gemini.ts";
 
 const UUID = "1a2b3c4d-5e6f-4a1b-8c2d-3e4f5a6b7c8d";
 const CHOSEN = "1a2b3c4_-5e6f-4a1b-8c2d-3e4f5a6b7c8d";
 
-function ask(given: readonly string[], more: Partial<Ask> = {}): Ask {
+function ask(given: readonly string[], more: Partial<AttemptRequest> = {}): AttemptRequest {
   return {
     kind: "start",
     interactive: false,
@@ -24,7 +24,7 @@ function ask(given: readonly string[], more: Partial<Ask> = {}): Ask {
   };
 }
 
-function outcome(asked: Ask): readonly string[] | string {
+function outcome(asked: AttemptRequest): readonly string[] | string {
   try {
     return gemini.command(asked).args;
   } catch (error) {
@@ -287,7 +287,7 @@ test.each([
 });
 
 describe("the UI", () => {
-  const cases: Record<string, [asked: Ask, args: readonly string[]]> = {
+  const cases: Record<string, [asked: AttemptRequest, args: readonly string[]]> = {
     "a start": [ask([], { message: null, interactive: true }), ["--session-id", CHOSEN]],
     "a start with a message": [
       ask(["-m", "x"], { message: "-go", interactive: true }),

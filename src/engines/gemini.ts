@@ -4,8 +4,8 @@
  */
 import { basename, dirname, join } from "node:path";
 import { Fault } from "../core/faults.ts";
-import { attemptOptions, withMessage } from "./attempt-options.ts";
-import type { Ask, Command, Engine, SettingsFile } from "./engine.ts";
+import { engineAttemptOptions, withMessage } from "./attempt-options.ts";
+import type { AttemptRequest, Command, Engine, SettingsFile } from "./engine.ts";
 import { explainExit, geminiReader, ID } from "./gemini-output.ts";
 import { geminiSessions, locateGemini, namesChat } from "./gemini-store.ts";
 import {
@@ -155,12 +155,12 @@ function opensUi(args: readonly string[]): boolean {
   return parsed.commands.length === 0 && !headless.some((name) => has(parsed, name));
 }
 
-function command(ask: Ask): Command {
+function command(ask: AttemptRequest): Command {
   if (ask.kind === "fork") {
     throw new Fault("engine_cannot", "Gemini cannot fork a conversation. Resume it, or start a new run.");
   }
   if (ask.kind === "start" && ask.message === null && ask.given.length > 0) return untouched(ask);
-  const { options, report } = attemptOptions(grammar, ask);
+  const { options, report } = engineAttemptOptions(grammar, ask);
   const session = sessionArgs(ask, options);
   const headless = !ask.interactive && ask.message !== null;
   const format = formatIn(options);
@@ -182,7 +182,7 @@ function command(ask: Ask): Command {
 }
 
 /** Native arguments without our message: passed on unchanged. */
-function untouched(ask: Ask): Command {
+function untouched(ask: AttemptRequest): Command {
   const parsed = parseArgs(grammar, ask.given, ask.givenHasNoPrompt);
   const headless = !opensUi(ask.given);
   return {
@@ -198,7 +198,7 @@ function untouched(ask: Ask): Command {
 }
 
 function sessionArgs(
-  ask: Ask,
+  ask: AttemptRequest,
   options: readonly Given[],
 ): { readonly args: readonly string[]; readonly expects: string | null } {
   // Only a start carries the user's session options; they replace ours.
@@ -238,7 +238,7 @@ function opening(args: readonly string[]): string | null {
   return said ?? (words.length === 0 ? null : words.join(" "));
 }
 
-function environment(ask: Ask): Readonly<Record<string, string>> {
+function environment(ask: AttemptRequest): Readonly<Record<string, string>> {
   // Without relaunch there is one process, and it obeys signals.
   return { GEMINI_CLI_NO_RELAUNCH: "1", ...(ask.trustCwd ? { GEMINI_CLI_TRUST_WORKSPACE: "true" } : {}) };
 }
@@ -274,6 +274,6 @@ const SWEEP_WARNING =
   "Gemini may delete this conversation when another one starts in this folder (google-gemini/gemini-cli#27368). " +
   'Set "general": {"sessionRetention": {"enabled": false}} in its settings.json to prevent that.';
 
-function sweepable(ask: Ask): boolean {
+function sweepable(ask: AttemptRequest): boolean {
   return ask.kind === "resume" && ask.session !== null && unsweepable(ask.session) !== ask.session;
 }

@@ -65,7 +65,7 @@ export interface Grammar {
    * Options and sub-commands that continue an earlier conversation, by canonical name. here: without an id, a
    * conversation of the working directory. any: possibly one from elsewhere. Options override the sub-command.
    */
-  readonly continues?: Readonly<Record<string, Scope>>;
+  readonly continues?: Readonly<Record<string, OptionScope>>;
   /** Options and sub-commands that continue a copy of it instead. */
   readonly forks?: readonly string[];
   /** A word that begins with a dash is never an option's value. */
@@ -78,7 +78,7 @@ export interface Grammar {
   readonly yargs?: true;
 }
 
-export type Scope = "here" | "any";
+export type OptionScope = "here" | "any";
 
 /** One option as typed. `raw` is the rendered form, `values` the parsed one. */
 export interface Given {
@@ -236,7 +236,7 @@ export function earlierChoice(
   { grammar }: { readonly grammar: Grammar },
   given: readonly string[],
   noPrompt: boolean,
-): { readonly word: string; readonly scope: Scope } | null {
+): { readonly word: string; readonly scope: OptionScope } | null {
   const { commands, options } = parseArgs(grammar, given, noPrompt);
   const { continues = {}, forks = [] } = grammar;
   const names = options.map(({ spec, name }) => spec?.names[0] ?? name);

@@ -1,12 +1,12 @@
 import { describe, expect, test } from "vitest";
 import { fakeFiles } from "../../test/session-files.ts";
 import { Fault } from "../core/faults.ts";
-import type { Ask } from "./engine.ts";
+import type { AttemptRequest } from "./engine.ts";
 import { iflow } from "./iflow.ts";
 
 const ID = "session-9353ed2b-4655-43d8-b41a-cc7bfe1a97a6";
 
-function ask(given: readonly string[], more: Partial<Ask> = {}): Ask {
+function ask(given: readonly string[], more: Partial<AttemptRequest> = {}): AttemptRequest {
   const kind = more.kind ?? "start";
   return {
     kind,
@@ -24,7 +24,7 @@ function ask(given: readonly string[], more: Partial<Ask> = {}): Ask {
   };
 }
 
-function outcome(asked: Ask): readonly string[] | string {
+function outcome(asked: AttemptRequest): readonly string[] | string {
   try {
     return iflow.command(asked).args;
   } catch (error) {

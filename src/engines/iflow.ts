@@ -6,8 +6,8 @@ import { basename, dirname, join } from "node:path";
 import type { EngineEvent, Exit } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import { hasDuplicateKeys, numberIn, objectIn, parseObject, stringIn } from "../lib/json.ts";
-import { attemptOptions, withMessage } from "./attempt-options.ts";
-import type { Ask, Command, Engine, OutputReader } from "./engine.ts";
+import { engineAttemptOptions, withMessage } from "./attempt-options.ts";
+import type { AttemptRequest, Command, Engine, OutputReader } from "./engine.ts";
 import { type Grammar, type Guard, has, type Parsed, parseArgs, render, valueOf } from "./grammar.ts";
 import { IFLOW_ENV } from "./guarded-env.ts";
 import { troubleOf } from "./troubles.ts";
@@ -124,12 +124,12 @@ function opensUi(parsed: Parsed): boolean {
   return parsed.commands.length === 0 && !headless.some((name) => has(parsed, name));
 }
 
-function command(ask: Ask): Command {
+function command(ask: AttemptRequest): Command {
   if (ask.kind === "fork") {
     throw new Fault("engine_cannot", "iFlow cannot fork a conversation. Resume it, or start a new run.");
   }
   if (ask.kind === "start" && ask.message === null) return untouched(ask);
-  const { options, report } = attemptOptions(grammar, ask);
+  const { options, report } = engineAttemptOptions(grammar, ask);
   const headless = !ask.interactive && ask.message !== null;
   const first = [...sessionArgs(ask), ...render(options)];
   const prompt = promptArgs(ask.message ?? "", headless);
@@ -145,7 +145,7 @@ function command(ask: Ask): Command {
 }
 
 /** Native arguments without our message: passed on unchanged. */
-function untouched({ given }: Ask): Command {
+function untouched({ given }: AttemptRequest): Command {
   const parsed = parseArgs(grammar, given);
   const session = valueOf(parsed, "--resume") ?? "";
   return {
@@ -159,7 +159,7 @@ function untouched({ given }: Ask): Command {
   };
 }
 
-function sessionArgs({ kind, session }: Ask): readonly string[] {
+function sessionArgs({ kind, session }: AttemptRequest): readonly string[] {
   if (kind !== "resume") return [];
   if (session === null || !ID.test(session)) {
     const text = JSON.stringify(session?.slice(0, 80) ?? null);

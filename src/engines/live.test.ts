@@ -324,7 +324,9 @@ describe("claude", () => {
   ])("recognizes a message in the conversation: %s", async (_what, lines, message, then) => {
     const files = fakeFiles({ ...registry({}), [PATH]: `${lines.join("\n")}\n` });
     const agent = { ...AGENT, typedAtMs: 10_000 };
-    expect(await claude.tookUp?.(message, agent, { home: HOME, cwd: "/w/project" }, files)).toBe(then);
+    expect(await claude.receivedMessage?.(message, agent, { home: HOME, cwd: "/w/project" }, files)).toBe(
+      then,
+    );
   });
 
   test.each(["", "v197-"])("recognizes the typed message in the conversation, %s", async (version) => {
@@ -333,7 +335,7 @@ describe("claude", () => {
     const typedAtMs = Date.parse(changes[typed]?.at ?? "");
     const seen: boolean[] = [];
     for (const { agent, files, change } of replay(claude, changes, {})) {
-      const taken = await claude.tookUp?.(
+      const taken = await claude.receivedMessage?.(
         "line one\nline two",
         { ...agent, typedAtMs },
         { home: HOME, cwd: "/w/project" },
@@ -391,7 +393,7 @@ describe("codex", () => {
     const first = all.findIndex(({ change }) => JSON.stringify(change).includes("line one"));
     const ask = (n: number, message: string, typedAtMs: number) => {
       const { agent, files } = all[n] ?? all[0]!;
-      return codex.tookUp?.(message, { ...agent, typedAtMs }, { home: HOME, cwd: "/w" }, files);
+      return codex.receivedMessage?.(message, { ...agent, typedAtMs }, { home: HOME, cwd: "/w" }, files);
     };
     const typedAtMs = Date.parse(all[first]?.change.at ?? "") - 300;
     expect([

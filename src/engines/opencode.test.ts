@@ -1,14 +1,14 @@
 import { describe, expect, test } from "vitest";
 import { fakeFiles } from "../../test/session-files.ts";
 import { Fault } from "../core/faults.ts";
-import type { Ask, Row, SessionFiles } from "./engine.ts";
+import type { AttemptRequest, DatabaseRow, SessionFiles } from "./engine.ts";
 import { opencode } from "./opencode.ts";
 
 const ID = "ses_e22d9232bffeeGCHNmGWFLaPTI";
 const CWD = "/home/user/work";
 const TAG = "reprise-1a2b3c4d-1";
 
-function ask(given: readonly string[], more: Partial<Ask> = {}): Ask {
+function ask(given: readonly string[], more: Partial<AttemptRequest> = {}): AttemptRequest {
   const kind = more.kind ?? "start";
   return {
     kind,
@@ -26,7 +26,7 @@ function ask(given: readonly string[], more: Partial<Ask> = {}): Ask {
   };
 }
 
-function outcome(asked: Ask): readonly string[] | string {
+function outcome(asked: AttemptRequest): readonly string[] | string {
   try {
     return opencode.command(asked).args;
   } catch (error) {
@@ -278,7 +278,7 @@ test.each([
 });
 
 describe("the UI", () => {
-  const cases: Record<string, [asked: Ask, args: readonly string[]]> = {
+  const cases: Record<string, [asked: AttemptRequest, args: readonly string[]]> = {
     "a start": [ask([], { message: null, interactive: true }), []],
     "a start with a message": [
       ask(["-m", "p/x"], { message: "-go", interactive: true }),
@@ -404,7 +404,10 @@ describe("output in reading order", () => {
 
 describe("the store", () => {
   const row = { id: ID, directory: CWD, title: "t", time_created: 1n, time_updated: 2 };
-  const database = (rows: readonly Row[] | null, exists = true): SessionFiles & { asked: unknown[] } => {
+  const database = (
+    rows: readonly DatabaseRow[] | null,
+    exists = true,
+  ): SessionFiles & { asked: unknown[] } => {
     const asked: unknown[] = [];
     return {
       ...fakeFiles(exists ? { "/h/opencode/opencode.db": "" } : {}),

@@ -5,15 +5,15 @@
 import { basename, dirname, join } from "node:path";
 import { Fault } from "../core/faults.ts";
 import { arrayIn, fieldIn, objectIn, parseObject, stringIn } from "../lib/json.ts";
-import { type AttemptOptions, attemptOptions, rewrite, withMessage } from "./attempt-options.ts";
+import { type EngineAttemptOptions, engineAttemptOptions, rewrite, withMessage } from "./attempt-options.ts";
 import {
-  type Ask,
+  type AttemptRequest,
   type Command,
   type Engine,
   type FoundSession,
   type Located,
   OPENING_CHARACTERS,
-  type Row,
+  type DatabaseRow,
   type SessionFiles,
 } from "./engine.ts";
 import {
@@ -213,9 +213,9 @@ function opensUi(parsed: Parsed): boolean {
   return word === undefined || word === "attach" || (word === "run" && has(parsed, "--interactive"));
 }
 
-function command(ask: Ask): Command {
+function command(ask: AttemptRequest): Command {
   if (ask.kind === "start" && ask.message === null) return untouched(ask);
-  const options = attemptOptions(grammar, ask);
+  const options = engineAttemptOptions(grammar, ask);
   const [word] = options.given.commands;
   if (ask.kind === "start" && word !== undefined && word !== "run") {
     throw new Fault(
@@ -227,7 +227,7 @@ function command(ask: Ask): Command {
 }
 
 /** Native arguments without our message: passed on unchanged. */
-function untouched({ given }: Ask): Command {
+function untouched({ given }: AttemptRequest): Command {
   const parsed = parseArgs(grammar, given);
   const session = valueOf(parsed, "--session") ?? null;
   const continues = session !== null && ID.test(session) && !has(parsed, "--fork");
@@ -242,7 +242,7 @@ function untouched({ given }: Ask): Command {
   };
 }
 
-function headless(ask: Ask, message: string, all: AttemptOptions): Command {
+function headless(ask: AttemptRequest, message: string, all: EngineAttemptOptions): Command {
   const isDir = (option: Given) => option.spec?.names[0] === "--dir";
   const { options, report, given } = rewrite(all, isDir);
   const now: Parsed = { commands: [], options, words: [] };
@@ -263,7 +263,7 @@ function headless(ask: Ask, message: string, all: AttemptOptions): Command {
   };
 }
 
-function inUi(ask: Ask, all: AttemptOptions): Command {
+function inUi(ask: AttemptRequest, all: EngineAttemptOptions): Command {
   if (ask.message !== null && ask.session !== null) {
     // OpenCode 1.18 ignores `--prompt` beside `--session`.
     throw new Fault(
@@ -288,7 +288,7 @@ function inUi(ask: Ask, all: AttemptOptions): Command {
 }
 
 /** An empty id would silently begin another conversation. */
-function sessionArgs({ kind, session }: Ask): readonly string[] {
+function sessionArgs({ kind, session }: AttemptRequest): readonly string[] {
   if (kind !== "resume" && kind !== "fork") return [];
   if (session === null || !ID.test(session)) {
     const text = JSON.stringify(session?.slice(0, 80) ?? null);
@@ -327,7 +327,7 @@ async function openingsIn(
   return found;
 }
 
-function foundIn(row: Row, openings: ReadonlyMap<string, string>): readonly FoundSession[] {
+function foundIn(row: DatabaseRow, openings: ReadonlyMap<string, string>): readonly FoundSession[] {
   const id = textIn(row, "id");
   if (id === null || !ID.test(id)) return [];
   const times = { createdAtMs: timeIn(row, "time_created"), updatedAtMs: timeIn(row, "time_updated") };
@@ -335,13 +335,13 @@ function foundIn(row: Row, openings: ReadonlyMap<string, string>): readonly Foun
   return [{ id, cwd: textIn(row, "directory"), path: null, ...times, ...said }];
 }
 
-function textIn(row: Row, column: string): string | null {
+function textIn(row: DatabaseRow, column: string): string | null {
   const value = row[column];
   return typeof value === "string" ? value : null;
 }
 
 /** Milliseconds; SQLite libraries may return big integers. */
-function timeIn(row: Row, column: string): number | null {
+function timeIn(row: DatabaseRow, column: string): number | null {
   const value = row[column];
   return typeof value === "number" || typeof value === "bigint" ? Number(value) : null;
 }

@@ -6,7 +6,7 @@ import type { Env } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import { canonicalHost, GITHUB } from "./remote.ts";
 
-export interface Access {
+export interface GitHubAccess {
   /** Of the REST API, without a trailing slash. */
   readonly baseUrl: string;
   readonly token: string | null;
@@ -28,7 +28,7 @@ export function namedHosts(options: Pick<AccessOptions, "apiUrl">, env: Env): re
   return hosts.map(canonicalHost);
 }
 
-export function accessTo(host: string, options: AccessOptions, env: Env): Access {
+export function accessTo(host: string, options: AccessOptions, env: Env): GitHubAccess {
   const baseUrl =
     options.apiUrl === null ? apiOf(host) : parseApiUrl(options.apiUrl).href.replace(/(?<!\/)\/+$/, "");
   const meant = options.apiUrl !== null || host === GITHUB || namedHosts(options, env).includes(host);

@@ -4,7 +4,7 @@ import { githubFetch, type HttpOptions } from "./http.ts";
 
 type Parameters = Readonly<Record<string, string | number | null | readonly string[]>>;
 
-export interface Client {
+export interface GitHubClient {
   /** `route` begins with the method: GET, POST, PATCH, DELETE. */
   ask(route: string, parameters: Parameters): Promise<unknown>;
   pages(route: string, parameters: Parameters): AsyncIterable<unknown>;
@@ -12,7 +12,7 @@ export interface Client {
 }
 
 /** Loads Octokit with the first request to GitHub. */
-export async function connect(options: HttpOptions): Promise<Client> {
+export async function connectGitHub(options: HttpOptions): Promise<GitHubClient> {
   const { access } = options;
   const [{ Octokit }, { paginateRest }] = await Promise.all([
     import("@octokit/core"),

@@ -3,7 +3,7 @@
  * Pull requests and issues belong to other folders.
  */
 export { type AccessOptions, accessTo, namedHosts } from "./access.ts";
-export { type Client, connect } from "./client.ts";
+export { type GitHubClient, connectGitHub } from "./client.ts";
 export type { HttpOptions } from "./http.ts";
 export {
   baseRemote,

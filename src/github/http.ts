@@ -15,10 +15,10 @@ import { harmlessLine } from "../lib/harmless.ts";
 import { parseJson, stringIn } from "../lib/json.ts";
 import { redactor } from "../lib/secrets.ts";
 import { untilText } from "../lib/until.ts";
-import type { Access } from "./access.ts";
+import type { GitHubAccess } from "./access.ts";
 
 export interface HttpOptions {
-  readonly access: Access;
+  readonly access: GitHubAccess;
   /** The meaning of a 404 for the caller. */
   readonly missing: { readonly what: string; readonly code: FaultCode };
   /** Directory of cached replies, which exists and is ours. Null: no cache. */

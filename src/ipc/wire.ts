@@ -3,7 +3,7 @@
  *
  * A line that is too long or not an object ends the connection.
  */
-import { type Facts, Fault, type FaultCode, FAULTS } from "../core/faults.ts";
+import { type FaultFacts, Fault, type FaultCode, FAULTS } from "../core/faults.ts";
 import { fieldIn, isObject, type JsonObject, objectIn, parseObject, stringIn } from "../lib/json.ts";
 import { LineSplitter } from "../lib/lines.ts";
 
@@ -56,8 +56,8 @@ function isFaultCode(code: string): code is FaultCode {
   return Object.hasOwn(FAULTS, code);
 }
 
-function knownFacts(given: JsonObject): Facts {
-  const facts: Record<string, Facts[string]> = {};
+function knownFacts(given: JsonObject): FaultFacts {
+  const facts: Record<string, FaultFacts[string]> = {};
   for (const key of Object.keys(given)) {
     const value = fieldIn(given, key);
     if (typeof value === "string" || typeof value === "number" || typeof value === "boolean")

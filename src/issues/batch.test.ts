@@ -6,7 +6,7 @@ import { testDeps, type TestDeps } from "../../test/deps.ts";
 import { exitCodeOf, Fault } from "../core/faults.ts";
 import { Brake } from "./brake.ts";
 import { type BatchOptions, type BatchView, runBatch } from "./batch.ts";
-import { invalid, type Issue, type IssueStatus, type Source } from "./source.ts";
+import { invalid, type Issue, type IssueStatus, type IssueSource } from "./source.ts";
 
 let root: string;
 let deps: TestDeps;
@@ -58,7 +58,7 @@ async function watched(
   issues: readonly Partial<Issue>[],
   looks: (() => void)[],
   more: Partial<BatchOptions>,
-  other: Partial<Source> = {},
+  other: Partial<IssueSource> = {},
 ) {
   const statuses = new Map<string, IssueStatus>();
   let look = 0;
@@ -67,7 +67,7 @@ async function watched(
       const id = one.id ?? "";
       return { ...PLAIN, ...one, id, status: statuses.get(id) ?? "open" };
     });
-  const source: Source = {
+  const source: IssueSource = {
     name: "memory",
     restMs: 50,
     async list() {

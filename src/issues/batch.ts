@@ -17,22 +17,22 @@ import {
   redactorFor,
   secretOptions,
   setUpEngine,
-  standing,
+  engineDefaults,
   withoutRepository,
 } from "../run/run.ts";
 import { type FileLock, lockFile } from "../store/store.ts";
-import { type Brake, directoryFor, type LiveBatch, liveOwnerIn, requestStop, workIn } from "./brake.ts";
-import { afterOthers, type Decision, decide, type Policy, undoneOf } from "./decide.ts";
+import { type Brake, directoryFor, type LiveBatch, liveOwnerIn, requestStop, stopWorkIn } from "./brake.ts";
+import { afterOthers, type IssueDecision, decide, type BatchPolicy, undoneOf } from "./decide.ts";
 import { batchId, beginBatch, type Leave, makeMetadataDirectory, metadataDirectory } from "./metadata.ts";
 import { type KnownPast, orphans, pastOf } from "./past.ts";
 import { plan, type PlanOptions, readiness } from "./plan.ts";
 import { configOf } from "./rights.ts";
-import type { Issue, Source } from "./source.ts";
-import { IssueWork } from "./issue-runner.ts";
-import type { IssueEnd, WorkOptions, Workshop, WorkView } from "./issue-progress.ts";
+import type { Issue, IssueSource } from "./source.ts";
+import { IssueRunner } from "./issue-runner.ts";
+import type { IssueEnd, WorkOptions, BatchContext, WorkView } from "./issue-progress.ts";
 import { assertFilters, headCommit, ourBranches } from "./git.ts";
 
-export interface BatchOptions extends PlanOptions, Policy, WorkOptions {
+export interface BatchOptions extends PlanOptions, BatchPolicy, WorkOptions {
   readonly maxAgents: number;
   readonly engineGiven: boolean;
   /** Who said what new runs may do. */
@@ -46,7 +46,7 @@ export type AccessFrom = "option" | "config" | "default";
 
 export interface PlannedIssue {
   readonly issue: Issue;
-  readonly decision: Decision;
+  readonly decision: IssueDecision;
   readonly past: KnownPast;
   /** Native options that its agent gets, those of the config first; a conversation that goes on has those it began with besides. */
   readonly options: readonly string[];
@@ -76,9 +76,9 @@ export interface BatchEnd {
   readonly exitCode: number;
 }
 
-export interface Place {
+export interface BatchPlace {
   readonly root: string;
-  readonly source: Source;
+  readonly source: IssueSource;
 }
 
 export interface BatchView extends WorkView {
@@ -90,7 +90,7 @@ export interface BatchView extends WorkView {
 /** Changes nothing: a dry run and a real one are the same up to here. */
 export async function planBatch(
   deps: Deps,
-  { root, source }: Place,
+  { root, source }: BatchPlace,
   options: BatchOptions,
 ): Promise<PlannedBatch> {
   assertNoSecret(deps, options);
@@ -104,7 +104,7 @@ export async function planBatch(
   const lost = options.resume ? await orphans(deps, { root, source }, issues, gone) : [];
   for (const { id, why } of lost) deps.log.warn(`${id}: ${why}`);
   const planned: PlannedIssue[] = [];
-  const { args } = standing(deps, options.engine);
+  const { args } = engineDefaults(deps, options.engine);
   const waits = readiness(issues);
   for (const issue of take) {
     const past = await pastOf(deps, root, issue, options);
@@ -140,7 +140,7 @@ export function goesOn({ decision, past }: Pick<PlannedIssue, "decision" | "past
 }
 
 function optionsFor(
-  decision: Decision,
+  decision: IssueDecision,
   past: KnownPast,
   { access, native }: BatchOptions,
   args: readonly string[],
@@ -149,7 +149,7 @@ function optionsFor(
   return decision.do === "fresh" ? [...args, ...access.options, ...native] : [];
 }
 
-function heldBy(decision: Decision, past: KnownPast, { access }: BatchOptions): string | null {
+function heldBy(decision: IssueDecision, past: KnownPast, { access }: BatchOptions): string | null {
   if (goesOn({ decision, past })) return past.held;
   if (decision.do !== "fresh") return null;
   return access.by ?? (access.options.length === 0 ? null : access.options.join(" "));
@@ -157,7 +157,7 @@ function heldBy(decision: Decision, past: KnownPast, { access }: BatchOptions): 
 
 export async function runBatch(
   given: Deps,
-  place: Place,
+  place: BatchPlace,
   options: BatchOptions,
   { brake, view }: { brake: Brake; view: BatchView },
 ): Promise<BatchEnd> {
@@ -188,7 +188,7 @@ export async function runBatch(
     if (options.isolate === "worktree" && planned.take.length > 0) await assertRoom(deps, root, branches);
     const config = redactValue(configOf(deps, options, redact), redact);
     const batch = await beginBatch(directory, { ...first, config }, redact);
-    const shop: Workshop = {
+    const shop: BatchContext = {
       deps,
       ...place,
       batch,
@@ -218,7 +218,7 @@ export async function runBatch(
 }
 
 /** Looks for new issues until it is stopped, or has begun as many as it may. */
-async function watch(deps: Deps, place: Place, options: BatchOptions, crew: Crew): Promise<void> {
+async function watch(deps: Deps, place: BatchPlace, options: BatchOptions, crew: Crew): Promise<void> {
   let said = "";
   while (crew.mayBegin()) {
     if (!(await crew.pause(deps.clock.now() + place.source.restMs))) return;
@@ -257,7 +257,7 @@ async function assertRoom(deps: Deps, root: string, branches: ReadonlySet<string
 }
 
 class Crew {
-  readonly #shop: Workshop;
+  readonly #shop: BatchContext;
   readonly #options: BatchOptions;
   readonly #view: BatchView;
   readonly ends: IssueEnd[] = [];
@@ -271,7 +271,7 @@ class Crew {
   #rest: readonly PlannedIssue[] = [];
   #found: ReadonlySet<string> = new Set();
 
-  constructor(shop: Workshop, options: BatchOptions, view: BatchView) {
+  constructor(shop: BatchContext, options: BatchOptions, view: BatchView) {
     this.#shop = shop;
     this.#options = options;
     this.#view = view;
@@ -334,7 +334,7 @@ class Crew {
   async #one({ issue, decision, past }: PlannedIssue): Promise<IssueEnd> {
     this.#seen.add(issue.id);
     this.#view.started(issue);
-    const end = await new IssueWork(this.#shop, issue, past).work(decision);
+    const end = await new IssueRunner(this.#shop, issue, past).work(decision);
     this.ends.push(end);
     // What stops the whole batch says nothing about the issue.
     const isBarred = decision.do === "leave" || decision.do === "fail";
@@ -436,7 +436,7 @@ export async function stopInBatch(
   const { batch } = live;
   const { pid } = live.who;
   const owner = await liveOwner(deps, run.runId);
-  const look = () => workIn(directory, batch).get(run.handle) ?? null;
+  const look = () => stopWorkIn(directory, batch).get(run.handle) ?? null;
   // Somebody may have resumed it by hand, after the batch was done with it.
   if ((owner !== null && owner.pid !== pid) || look()?.isOver !== false) return null;
   const takeBack = requestStop(directory, batch, run.handle);

@@ -12,7 +12,7 @@ import { arrayIn, isObject, type JsonObject, parseObject, stringIn } from "../li
 import { changeText, namesIn, placeIn, readText } from "./files.ts";
 import { withFields } from "./json-line.ts";
 import {
-  type Comment,
+  type IssueComment,
   DEFAULT_PRIORITY,
   invalid,
   isIssueId,
@@ -23,7 +23,7 @@ import {
   type Listed,
   type Placed,
   priorityOf,
-  type Source,
+  type IssueSource,
   unknownIssue,
 } from "./source.ts";
 
@@ -40,7 +40,7 @@ const MAX_BYTES = 256 * 1024 * 1024;
 const BD_TIMEOUT_MS = 60_000;
 
 /** Null: the repository has none. */
-export async function openBeads(world: BeadsWorld, root: string): Promise<Source | null> {
+export async function openBeads(world: BeadsWorld, root: string): Promise<IssueSource | null> {
   const path = join(root, BEADS_FILE);
   const read = () => readText(root, BEADS_FILE, MAX_BYTES);
   // Also bd's own files: bd would follow their links.
@@ -244,7 +244,7 @@ function toIssue(value: JsonObject, at: string): Issue {
   };
 }
 
-function commentsIn(value: JsonObject): { readonly comments?: readonly Comment[] } {
+function commentsIn(value: JsonObject): { readonly comments?: readonly IssueComment[] } {
   const comments = arrayIn(value, "comments").flatMap((comment) => {
     const text = stringIn(comment, "text") ?? "";
     return text.trim() === "" || isOurNote(text)

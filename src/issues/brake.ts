@@ -9,18 +9,18 @@ import { readRecord, removeQuietly, writeAtomic } from "../state/state.ts";
 import { Fault } from "../core/faults.ts";
 import type { ProcessIdentity, RunRecord } from "../core/records.ts";
 import { objectIn, stringIn } from "../lib/json.ts";
-import type { BatchHold, Deps, StopRequest } from "../run/run.ts";
+import type { BatchLease, Deps, StopRequest } from "../run/run.ts";
 import { identityIn } from "../store/store.ts";
 import type { IssueState } from "./metadata.ts";
 
 /** 1: nothing new begins. 2: agents are asked to stop. 3: they are ended. */
-export type Force = 0 | 1 | 2 | 3;
+export type StopForce = 0 | 1 | 2 | 3;
 
 /** What a timer can hold. */
 const MAX_TIMER = 2 ** 31 - 1;
 
 export class Brake implements Disposable {
-  #force: Force = 0;
+  #force: StopForce = 0;
   #signal: "SIGTERM" | "SIGHUP" | null = null;
   readonly #listeners = new Set<() => void>();
   readonly #whole: Brake | null;
@@ -32,8 +32,8 @@ export class Brake implements Disposable {
     this.#forget = whole === null ? () => {} : whole.on(() => this.#tell());
   }
 
-  get force(): Force {
-    return Math.max(this.#force, this.#whole?.force ?? 0) as Force;
+  get force(): StopForce {
+    return Math.max(this.#force, this.#whole?.force ?? 0) as StopForce;
   }
 
   get signal(): "SIGTERM" | "SIGHUP" | null {
@@ -60,8 +60,9 @@ export class Brake implements Disposable {
   }
 
   /** Harder than before; `by`: the system wants it, and at once. */
-  press(by: "SIGTERM" | "SIGHUP" | null = null): Force {
-    this.#force = by === null ? (Math.min(3, this.#force + 1) as Force) : (Math.max(2, this.#force) as Force);
+  press(by: "SIGTERM" | "SIGHUP" | null = null): StopForce {
+    this.#force =
+      by === null ? (Math.min(3, this.#force + 1) as StopForce) : (Math.max(2, this.#force) as StopForce);
     this.#signal ??= by;
     this.#tell();
     return this.#force;
@@ -69,7 +70,7 @@ export class Brake implements Disposable {
 
   /** Tells a live attempt, now and later; the result forgets it again. */
   onStop(listener: (request: StopRequest) => void): () => void {
-    let told: Force = 1;
+    let told: StopForce = 1;
     const tell = () => {
       if (this.force <= told) return;
       told = this.force;
@@ -176,7 +177,7 @@ interface Works {
 }
 
 /** What a batch says of the issues that it works on or has worked on, by the handles of their runs. */
-export function workIn(directory: string, batch: string): ReadonlyMap<string, Works> {
+export function stopWorkIn(directory: string, batch: string): ReadonlyMap<string, Works> {
   const issues = objectIn(recordOrNone(join(directory, `${batch}.json`)), "issues") ?? {};
   return new Map(
     Object.entries(issues).flatMap(([issue, entry]) => {
@@ -191,13 +192,13 @@ export function workIn(directory: string, batch: string): ReadonlyMap<string, Wo
 export function batchHolds(
   world: World,
   runs: readonly Pick<RunRecord, "handle" | "subject">[],
-): ReadonlyMap<string, BatchHold> {
-  const found = new Map<string, BatchHold>();
+): ReadonlyMap<string, BatchLease> {
+  const found = new Map<string, BatchLease>();
   for (const directory of new Set(runs.map(({ subject }) => directoryFor(world, subject)))) {
     const live = directory === null ? null : liveOwnerIn(world, directory);
     if (directory === null || live === null || isSelf(world, live.who)) continue;
     const certain = world.processes.examine(live.who) === "lives";
-    for (const [handle, { issue, state, isOver }] of workIn(directory, live.batch))
+    for (const [handle, { issue, state, isOver }] of stopWorkIn(directory, live.batch))
       if (!isOver) found.set(handle, { batch: live.batch, pid: live.who.pid, issue, state, certain });
   }
   return found;

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { testDeps, type TestDeps } from "../../test/deps.ts";
-import { commitWork, type Settled } from "./commit.ts";
+import { commitWork, type CommitResult } from "./commit.ts";
 import { noteGate } from "./git.ts";
 
 let root: string;
@@ -204,7 +204,11 @@ describe("an agent leaves", () => {
   test.each(WAYS)("$name", async ({ script, holds, left, help, note }) => {
     const { repository, cwd } = world();
     sh(cwd, script);
-    const found: Settled = await commitWork(deps, { worktree: cwd, branch: "reprise/1", message: "1: w" });
+    const found: CommitResult = await commitWork(deps, {
+      worktree: cwd,
+      branch: "reprise/1",
+      message: "1: w",
+    });
     expect(found.left ?? "").toMatch(left ?? /^$/);
     if (help !== undefined) expect(found.help).toMatch(help);
     expect(found.notes.join("\n")).toMatch(note ?? /^$/);

@@ -26,7 +26,7 @@ import {
 } from "../run/git.ts";
 import type { Deps } from "../run/run.ts";
 
-export interface Work {
+export interface WorkToCommit {
   /** Ours alone. */
   readonly worktree: string;
   /** The one that is promised to hold the work. */
@@ -35,7 +35,7 @@ export interface Work {
   readonly message: string;
 }
 
-export interface Settled {
+export interface CommitResult {
   /** Why the work is not finished, or not all of it is on its branch: a clause without its full stop. Null: it is. */
   readonly left: string | null;
   /** What a person can do about that, a sentence. It is never told to an agent, which would do it with the person's settings. */
@@ -66,7 +66,7 @@ const MAX_LOCKS = 5;
 const NOBODY = /tell me who you are|ident/i;
 
 /** What the agent left uncommitted, and what it committed elsewhere, is on the branch afterwards. */
-export async function commitWork(deps: Deps, work: Work): Promise<Settled> {
+export async function commitWork(deps: Deps, work: WorkToCommit): Promise<CommitResult> {
   const { worktree } = work;
   const opened = await openGit(deps, worktree);
   const git = asItIs(opened, worktree);
@@ -83,7 +83,7 @@ export async function commitWork(deps: Deps, work: Work): Promise<Settled> {
 }
 
 /** Why nothing was committed. */
-type Reason = Pick<Settled, "help"> & { readonly left: string };
+type Reason = Pick<CommitResult, "help"> & { readonly left: string };
 
 /** Git, asked so that no setting makes it overlook what differs. What the file system cannot tell stays as it is set. */
 function asItIs(git: Git, worktree: string): Git {
@@ -116,7 +116,7 @@ interface Place {
   readonly head: string | null;
 }
 
-async function placeOf(git: Git, { worktree, branch }: Work): Promise<Place> {
+async function placeOf(git: Git, { worktree, branch }: WorkToCommit): Promise<Place> {
   const gitDir = gitDirectoryOf(worktree) ?? "";
   const bornMs = modifiedAtMs(join(gitDir, "commondir"));
   const on = await textOf(git, ["symbolic-ref", "--quiet", "HEAD"]);
@@ -139,7 +139,7 @@ function whereOf({ on }: Place): string {
 }
 
 /** What helps where an agent left its branch. */
-function goBack({ ref, worktree }: Place): Pick<Settled, "help"> {
+function goBack({ ref, worktree }: Place): Pick<CommitResult, "help"> {
   return { help: `To go back: git -C ${worktree} switch ${shortOf(ref)}` };
 }
 
@@ -194,7 +194,7 @@ async function plainText(opened: Git, git: Git, { worktree }: Place): Promise<Re
 }
 
 /** Null: what is in the worktree is on the branch, and the worktree is on the branch. Otherwise nothing was committed. */
-async function put(git: Git, place: Place, { message }: Work): Promise<Reason | null> {
+async function put(git: Git, place: Place, { message }: WorkToCommit): Promise<Reason | null> {
   const { worktree, ref, tip, on, head } = place;
   await unlocked(git, worktree, ["add", "-A"]);
   const isAhead = on !== ref && tip !== null && head !== null && tip !== head;
@@ -242,7 +242,7 @@ async function commitOf(
 /** Takes a file on the branch back to what it is in a commit, in a commit of its own. */
 export async function putBack(
   deps: Deps,
-  work: Work,
+  work: WorkToCommit,
   file: { readonly path: string; readonly from: string },
 ): Promise<void> {
   const { worktree, message } = work;
@@ -326,7 +326,7 @@ async function clearFlags(git: Git, { worktree }: Place): Promise<Reason | null>
 }
 
 /** New files that git does not see because of a rule that the repository has not committed. Rules of the user's own count. */
-async function hiddenWork(git: Git, place: Place): Promise<Settled> {
+async function hiddenWork(git: Git, place: Place): Promise<CommitResult> {
   const list = ["ls-files", "--others", "--ignored", "--exclude-standard", "-z"];
   const rules = [...(await hidingRules(git, entriesOf((await git([...list, "--directory"], BYTES)).stdout)))];
   // A folder counts as ignored when all that is in it is, by whatever rules.

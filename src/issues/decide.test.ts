@@ -4,17 +4,17 @@ import {
   decide,
   decideAfter,
   deniedWords,
-  type Decision,
-  type Next,
+  type IssueDecision,
+  type TurnDecision,
   type Past,
-  type Policy,
+  type BatchPolicy,
   type TurnFacts,
   type TurnPolicy,
   RESUMPTION_FAILED,
   decidedWords,
   isTakenBack,
   undoneOf,
-  type Work,
+  type WorkState,
   type WorkFacts,
   workOf,
 } from "./decide.ts";
@@ -41,10 +41,10 @@ const ALIVE: Past = {
 };
 const STALE: Past = { ...ALIVE, state: "stale", why: "the engine does not have session s1" };
 const DAMAGED: Past = { ...ALIVE, state: "damaged", why: "session s1 lacks a part" };
-const RESUME: Policy = { resume: true, strict: false, fresh: false, isolate: "worktree", gate: null };
-const STRICT: Policy = { ...RESUME, strict: true };
+const RESUME: BatchPolicy = { resume: true, strict: false, fresh: false, isolate: "worktree", gate: null };
+const STRICT: BatchPolicy = { ...RESUME, strict: true };
 
-type Case = [status: IssueStatus, past: Past, policy: Policy, then: Decision];
+type Case = [status: IssueStatus, past: Past, policy: BatchPolicy, then: IssueDecision];
 const cases: Record<string, Case> = {
   "an open issue starts fresh": [
     "open",
@@ -270,7 +270,7 @@ const bad = (kind: TroubleKind, resetsAt?: string): { outcome: Outcome } => ({
 });
 const dead: { outcome: Outcome } = { outcome: { result: "interrupted", reason: "it died" } };
 
-const after: Record<string, [given: Partial<TurnFacts>, policy: TurnPolicy, then: Next]> = {
+const after: Record<string, [given: Partial<TurnFacts>, policy: TurnPolicy, then: TurnDecision]> = {
   "a completed turn goes to the gate, even while stopping": [{ stopping: true }, WAIT, { do: "gate" }],
   "the user's stop": [
     { outcome: { result: "cancelled", reason: "stopped" } },
@@ -401,7 +401,7 @@ test.each([
 });
 
 const UNTOUCHED: WorkFacts = { tree: "t", now: "t", tools: 2, toolCalls: 2, denied: 0, isolate: "none" };
-const work: Record<string, [WorkFacts, Work]> = {
+const work: Record<string, [WorkFacts, WorkState]> = {
   "files that are as they were": [UNTOUCHED, "nothing"],
   "files that changed while the agent ran tools": [{ ...UNTOUCHED, now: "u" }, "changed"],
   "files in the checkout that changed while the agent ran no tool": [

@@ -9,9 +9,9 @@ import { harmlessLine } from "../lib/harmless.ts";
 import type { Leave } from "./metadata.ts";
 import { IN_PROGRESS } from "./plan.ts";
 import type { Issue, IssueStatus } from "./source.ts";
-import type { Again, IssueEnd } from "./issue-progress.ts";
+import type { ContinueCommands, IssueEnd } from "./issue-progress.ts";
 
-export interface Policy {
+export interface BatchPolicy {
   readonly resume: boolean;
   readonly strict: boolean;
   /** With `resume`: keep the work, drop the conversation. */
@@ -53,7 +53,7 @@ export interface Past {
   readonly earlier?: string;
 }
 
-export type Decision =
+export type IssueDecision =
   /** `reopened`: the conversation had come to its end. */
   | {
       readonly do: "resume";
@@ -101,7 +101,11 @@ const UNJUDGED = {
   without: "its last turn was completed; there is no gate, so a change of files is looked for",
 } as const;
 
-export function decide(issue: { readonly status: IssueStatus }, past: Past, policy: Policy): Decision {
+export function decide(
+  issue: { readonly status: IssueStatus },
+  past: Past,
+  policy: BatchPolicy,
+): IssueDecision {
   const reopened = past.reopened === true;
   const isOpen = issue.status !== "in_progress";
   if (isOpen && !reopened && past.left !== true) {
@@ -142,7 +146,7 @@ export function decide(issue: { readonly status: IssueStatus }, past: Past, poli
 }
 
 /** What is taken and waits for issues that are not done waits for those of the same batch. */
-export function afterOthers(decision: Decision, ids: readonly string[]): Decision {
+export function afterOthers(decision: IssueDecision, ids: readonly string[]): IssueDecision {
   if (decision.do !== "fresh" || decision.why !== READY || ids.length === 0) return decision;
   return { ...decision, why: `it begins when ${harmlessLine(ids.join(", "), 300)} is done` };
 }
@@ -165,7 +169,7 @@ export interface TurnPolicy {
   readonly onLimit: "wait" | "stop";
 }
 
-export type Next =
+export type TurnDecision =
   | { readonly do: "gate" }
   /** The same conversation again, not before that time. */
   | { readonly do: "again"; readonly notBeforeMs: number; readonly why: string; readonly limit: boolean }
@@ -181,7 +185,7 @@ const BACKOFF_MS = [MINUTE, 2 * MINUTE, 5 * MINUTE, 10 * MINUTE, 30 * MINUTE];
 const MAX_NETWORK_TRIES = 5;
 const MAX_CRASHES = 2;
 
-export function decideAfter(facts: TurnFacts, policy: TurnPolicy): Next {
+export function decideAfter(facts: TurnFacts, policy: TurnPolicy): TurnDecision {
   const { outcome } = facts;
   const why = whyOf(outcome);
   if (outcome.result === "completed") return { do: "gate" };
@@ -193,7 +197,7 @@ export function decideAfter(facts: TurnFacts, policy: TurnPolicy): Next {
   return { do: "again", notBeforeMs: facts.nowMs, why, limit: false };
 }
 
-function afterTrouble(kind: TroubleKind, why: string, facts: TurnFacts, policy: TurnPolicy): Next {
+function afterTrouble(kind: TroubleKind, why: string, facts: TurnFacts, policy: TurnPolicy): TurnDecision {
   switch (kind) {
     case "session_lost":
       if (!facts.resumed) return { do: "fail", why };
@@ -223,7 +227,7 @@ function afterTrouble(kind: TroubleKind, why: string, facts: TurnFacts, policy: 
 }
 
 /** unseen: git cannot tell, and a tool was let work. others: files changed, but no tool of the agent was let work. */
-export type Work = "changed" | "unseen" | "nothing" | "others";
+export type WorkState = "changed" | "unseen" | "nothing" | "others";
 
 /** No other issue would fare better. */
 export const HOPELESS: readonly FaultCode[] = [
@@ -270,7 +274,7 @@ export interface WorkFacts {
 }
 
 /** Without git, a tool that was let work is all that can be known. In the checkout others change files too. */
-export function workOf({ tree, now, tools, toolCalls, denied, isolate }: WorkFacts): Work {
+export function workOf({ tree, now, tools, toolCalls, denied, isolate }: WorkFacts): WorkState {
   if (now === null || tree === null) return (tools ?? toolCalls) > denied ? "unseen" : "nothing";
   if (now === tree) return "nothing";
   const ranNone = tools !== null && tools <= denied;
@@ -348,7 +352,7 @@ const OPEN: readonly IssueEnd["state"][] = ["failed", "interrupted", "no_change"
 export function undoneOf(
   ends: readonly IssueEnd[],
   ways: Ways,
-  { engine, again }: { readonly engine: string; readonly again: Again },
+  { engine, again }: { readonly engine: string; readonly again: ContinueCommands },
 ): Undone {
   const left = ends.filter(({ state }) => state === "left");
   const wordsFor = (way: readonly string[]): readonly string[] => {

@@ -15,9 +15,17 @@ import {
   unfilteredIn,
 } from "../run/git.ts";
 import type { Deps } from "../run/run.ts";
-import { commitWork, entriesOf, GATE, named, putBack, type Settled, type Work } from "./commit.ts";
+import {
+  commitWork,
+  entriesOf,
+  GATE,
+  named,
+  putBack,
+  type CommitResult,
+  type WorkToCommit,
+} from "./commit.ts";
 import { git, gitText } from "./repository.ts";
-import type { Issue, Source } from "./source.ts";
+import type { Issue, IssueSource } from "./source.ts";
 
 /** Branches and commits are pushed: a secret in a title stays out of them. */
 const LOOKS_SECRET = redactor([]);
@@ -200,8 +208,8 @@ async function isUnsent(deps: Deps, submodule: string): Promise<boolean> {
 /** Afterwards all of the work is on its branch, if it has one; otherwise nothing is done and why not is told. */
 export async function settleWork(
   deps: Deps,
-  { branch, message, ...left }: Left & Pick<Work, "branch" | "message">,
-): Promise<Settled> {
+  { branch, message, ...left }: Left & Pick<WorkToCommit, "branch" | "message">,
+): Promise<CommitResult> {
   const why = await unfinishedIn(deps, left);
   if (why !== null || !left.isolated) return { left: why, notes: [] };
   return commitWork(deps, { worktree: left.cwd, branch, message });
@@ -266,7 +274,7 @@ export async function noteGate(deps: Deps, cwd: string, when: "begins" | "ended"
  */
 export async function takeIssueFile(
   deps: Deps,
-  source: Source,
+  source: IssueSource,
   { root, worktree, branch, id }: { root: string; worktree: string; branch: string; id: string },
 ): Promise<string | null> {
   const path = gitDirectoryOf(worktree) === null ? undefined : source.fileOf?.(id);

@@ -2,11 +2,11 @@
  * Issues of a GitHub repository. GitHub knows open and closed; in progress and blocked are labels, dependencies are
  * said in the body ("Blocked by #12"), the parent in the body or by GitHub itself. Pull requests are no issues.
  */
-import type { Client, HttpOptions, Repository } from "../github/github.ts";
-import { connect } from "../github/github.ts";
+import type { GitHubClient, HttpOptions, Repository } from "../github/github.ts";
+import { connectGitHub } from "../github/github.ts";
 import { arrayIn, fieldIn, isObject, type JsonObject, numberIn, objectIn, stringIn } from "../lib/json.ts";
 import {
-  type Comment,
+  type IssueComment,
   DEFAULT_PRIORITY,
   isOurNote,
   type Issue,
@@ -14,7 +14,7 @@ import {
   listed,
   type Placed,
   priorityOf,
-  type Source,
+  type IssueSource,
   unknownIssue,
 } from "./source.ts";
 
@@ -24,8 +24,8 @@ const IN_PROGRESS = "in_progress";
 const TRUSTED = new Set(["OWNER", "MEMBER", "COLLABORATOR"]);
 const ISSUE = "/repos/{owner}/{repo}/issues/{issue_number}";
 
-export async function openGitHubIssues(repository: Repository, options: HttpOptions): Promise<Source> {
-  const client = await connect(options);
+export async function openGitHubIssues(repository: Repository, options: HttpOptions): Promise<IssueSource> {
+  const client = await connectGitHub(options);
   const { owner, repository: repo } = repository;
   const name = `GitHub ${owner}/${repo}`;
   const at = (id: string) => {
@@ -64,8 +64,11 @@ export async function openGitHubIssues(repository: Repository, options: HttpOpti
   };
 }
 
-async function commentsOn(client: Client, issue: Parameters<Client["ask"]>[1]): Promise<readonly Comment[]> {
-  const found: Comment[] = [];
+async function commentsOn(
+  client: GitHubClient,
+  issue: Parameters<GitHubClient["ask"]>[1],
+): Promise<readonly IssueComment[]> {
+  const found: IssueComment[] = [];
   for await (const page of client.pages(`GET ${ISSUE}/comments`, { ...issue, per_page: PAGE })) {
     for (const item of Array.isArray(page) ? (page as readonly unknown[]) : []) {
       const text = stringIn(item, "body") ?? "";
@@ -81,7 +84,11 @@ async function commentsOn(client: Client, issue: Parameters<Client["ask"]>[1]): 
   return found;
 }
 
-async function isSaid(client: Client, issue: Parameters<Client["ask"]>[1], text: string): Promise<boolean> {
+async function isSaid(
+  client: GitHubClient,
+  issue: Parameters<GitHubClient["ask"]>[1],
+  text: string,
+): Promise<boolean> {
   for await (const page of client.pages(`GET ${ISSUE}/comments`, { ...issue, per_page: PAGE })) {
     const comments = Array.isArray(page) ? (page as readonly unknown[]) : [];
     if (comments.some((comment) => stringIn(comment, "body") === text)) return true;
@@ -91,7 +98,7 @@ async function isSaid(client: Client, issue: Parameters<Client["ask"]>[1], text:
 
 /** Oldest first. */
 async function listIssues(
-  client: Client,
+  client: GitHubClient,
   { owner, repository }: Repository,
 ): Promise<{ readonly placed: readonly Placed[]; readonly warnings: readonly string[] }> {
   const found = new Map<string, Placed>();

@@ -15,9 +15,9 @@ import { Brake } from "./brake.ts";
 import { decidedWords, type Isolate, RESET } from "./decide.ts";
 import type { Batch, IssueRecord } from "./metadata.ts";
 import type { KnownPast } from "./past.ts";
-import { heardOf, newsIn, type Sent, type Told } from "./prompt.ts";
-import { GONE, type Issue, type IssueStatus, type Source } from "./source.ts";
-import type { Settled } from "./commit.ts";
+import { heardOf, newsIn, type SentIssue, type PromptFacts } from "./prompt.ts";
+import { GONE, type Issue, type IssueStatus, type IssueSource } from "./source.ts";
+import type { CommitResult } from "./commit.ts";
 import { branchFor, noteGate, settleWork, subjectFor, takeIssueFile } from "./git.ts";
 
 export interface WorkOptions {
@@ -37,14 +37,14 @@ export interface WorkOptions {
   readonly strict: boolean;
   readonly onLimit: "wait" | "stop";
   readonly merge: boolean;
-  readonly again: Again;
+  readonly again: ContinueCommands;
   readonly trustCwd: boolean;
   /** Null: the work is not checked. */
   readonly gate: GateConfig | null;
 }
 
 /** How this batch is gone on with. Without secrets. */
-export interface Again {
+export interface ContinueCommands {
   /** Its options, as they are typed. */
   readonly words: readonly string[];
   /** Those of them that say where issues are. */
@@ -56,10 +56,10 @@ export interface Again {
 }
 
 /** What all issues of a batch share. */
-export interface Workshop {
+export interface BatchContext {
   readonly deps: Deps;
   readonly root: string;
-  readonly source: Source;
+  readonly source: IssueSource;
   readonly batch: Batch;
   readonly options: WorkOptions;
   readonly brake: Brake;
@@ -76,12 +76,12 @@ export interface Workshop {
 }
 
 export interface WorkView {
-  progress(id: string, progress: Progress): void;
+  progress(id: string, progress: ProgressReport): void;
   /** For people who want to know. */
   verbose(text: string): void;
 }
 
-export interface Progress {
+export interface ProgressReport {
   readonly state: IssueRecord["status"];
   readonly attempt: number;
   readonly tokens: Tokens | null;
@@ -110,8 +110,8 @@ const MAX_GATE_OUTPUT = 16 * 1024 * 1024;
 
 type Change = Partial<IssueRecord> & Pick<IssueRecord, "status">;
 
-export class Desk {
-  readonly shop: Workshop;
+export class IssueProgress {
+  readonly shop: BatchContext;
   /** Of this issue alone. */
   readonly brake: Brake;
   /** As it was read last. */
@@ -131,7 +131,7 @@ export class Desk {
   /** What the source says of it; null: it is gone, or not known. */
   status: IssueStatus | null;
   /** What an agent was told of the issue, and which conversation has heard it. */
-  sent: Sent | null;
+  sent: SentIssue | null;
   /** Tool calls that engines refused, in all turns since the work began. */
   readonly denied: DeniedCall[];
   reopened = false;
@@ -154,7 +154,7 @@ export class Desk {
   /** Native options for a run of an earlier batch. */
   readonly over: readonly string[];
 
-  constructor(shop: Workshop, issue: Issue, past: KnownPast) {
+  constructor(shop: BatchContext, issue: Issue, past: KnownPast) {
     const { entry, handle, spoken, over } = past;
     this.#before = past;
     this.over = over;
@@ -242,7 +242,7 @@ export class Desk {
   }
 
   /** Puts the work on its branch, as far as it is finished. */
-  async settle(cwd: string): Promise<Settled> {
+  async settle(cwd: string): Promise<CommitResult> {
     const { deps, root, options, redact } = this.shop;
     const { branch, baseline } = this;
     const isolated = options.isolate === "worktree";
@@ -363,11 +363,11 @@ export class Desk {
     this.save(change, detail).catch(() => {});
   }
 
-  show(state: Progress["state"], detail: string): void {
+  show(state: ProgressReport["state"], detail: string): void {
     this.shop.view.progress(this.issue.id, { state, attempt: this.attempt, tokens: this.tokens, detail });
   }
 
-  told(): Told {
+  told(): PromptFacts {
     const { issue, findings, reopened, spoken, baseline, sent } = this;
     const gate = this.shop.options.gate?.commands ?? [];
     const { run } = this;

@@ -12,18 +12,18 @@ import { untilText } from "../lib/until.ts";
 import { storedDenials } from "../run/run.ts";
 import { obeyRequests } from "./brake.ts";
 import {
-  type Decision,
+  type IssueDecision,
   decideAfter,
   decidedWords,
   deniedWords,
   HOPELESS,
-  type Next,
+  type TurnDecision,
   RESET,
   times,
   UNTOLD,
   WHILE_WORKING,
   whoStopped,
-  type Work,
+  type WorkState,
   WORK_WORDS,
   workOf,
 } from "./decide.ts";
@@ -31,17 +31,17 @@ import { NO_GATE } from "./metadata.ts";
 import type { KnownPast } from "./past.ts";
 import { findingsPrompt, firstPrompt, newsPrompt, nextPrompt } from "./prompt.ts";
 import { doneNote, type Issue, openNote } from "./source.ts";
-import { type Ask, takeTurn } from "./turn.ts";
+import { type TurnRequest, takeTurn } from "./turn.ts";
 import { fingerprint, headCommit, mergeInTurn, StuckCheck, treeOf, workIn } from "./git.ts";
-import { BEFORE_WORK, Desk, type IssueEnd, type Workshop } from "./issue-progress.ts";
+import { BEFORE_WORK, IssueProgress, type IssueEnd, type BatchContext } from "./issue-progress.ts";
 
 /** Turns of one batch about a text that has changed: an agent may write in its issue itself. */
 const MAX_NEWS = 5;
 
-export class IssueWork {
-  readonly #shop: Workshop;
+export class IssueRunner {
+  readonly #shop: BatchContext;
   readonly #issue: Issue;
-  readonly #desk: Desk;
+  readonly #desk: IssueProgress;
   #troubles = 0;
   #crashes = 0;
   #gateTries = 0;
@@ -57,14 +57,14 @@ export class IssueWork {
   #toolCalls = 0;
   readonly #denied: DeniedCall[] = [];
 
-  constructor(shop: Workshop, issue: Issue, past: KnownPast) {
+  constructor(shop: BatchContext, issue: Issue, past: KnownPast) {
     this.#shop = shop;
     this.#issue = issue;
     this.#hasPast = past.entry !== null;
-    this.#desk = new Desk(shop, issue, past);
+    this.#desk = new IssueProgress(shop, issue, past);
   }
 
-  async work(decision: Decision): Promise<IssueEnd> {
+  async work(decision: IssueDecision): Promise<IssueEnd> {
     const desk = this.#desk;
     const { batch } = this.#shop;
     using brake = desk.brake;
@@ -90,7 +90,7 @@ export class IssueWork {
     }
   }
 
-  async #take(decision: Exclude<Decision, { do: "leave" | "fail" }>): Promise<IssueEnd> {
+  async #take(decision: Exclude<IssueDecision, { do: "leave" | "fail" }>): Promise<IssueEnd> {
     const { deps, root, view } = this.#shop;
     const desk = this.#desk;
     const { id } = this.#issue;
@@ -164,7 +164,7 @@ export class IssueWork {
   }
 
   /** What the files are before this work. Of work that was begun earlier, what they were at its first start. */
-  async #begins(decision: Decision): Promise<string | null> {
+  async #begins(decision: IssueDecision): Promise<string | null> {
     const { deps, root, options } = this.#shop;
     const { baseline, wasDone, branch } = this.#desk;
     if (options.isolate === "none") return workIn(deps, root, false);
@@ -183,12 +183,12 @@ export class IssueWork {
   }
 
   /** A new conversation: where the work is, if there is such a place. */
-  #fresh(handle: string | null): Ask {
+  #fresh(handle: string | null): TurnRequest {
     if (handle === null) return { do: "start" };
     return { do: "fresh", handle, message: () => firstPrompt(this.#desk.told(), this.#desk.baseline) };
   }
 
-  async #turns(first: Ask): Promise<IssueEnd> {
+  async #turns(first: TurnRequest): Promise<IssueEnd> {
     const { deps, options } = this.#shop;
     const { brake } = this.#desk;
     for (let ask = first; ;) {
@@ -218,8 +218,8 @@ export class IssueWork {
 
   /** What is asked next, or how it ends. */
   #askAgain(
-    next: Exclude<Next, { do: "gate" }>,
-  ): Ask | { state: "failed" | "interrupted"; why: string; stop?: number } {
+    next: Exclude<TurnDecision, { do: "gate" }>,
+  ): TurnRequest | { state: "failed" | "interrupted"; why: string; stop?: number } {
     const { handle, run } = this.#desk;
     switch (next.do) {
       case "again":
@@ -298,7 +298,7 @@ export class IssueWork {
     denied.push(...stored.filter((call) => !denied.some((one) => isDeepStrictEqual(one, call))));
   }
 
-  async #workIn(cwd: string): Promise<Work> {
+  async #workIn(cwd: string): Promise<WorkState> {
     const { isolate } = this.#shop.options;
     const now = await workIn(this.#shop.deps, cwd, isolate === "worktree");
     const { tree, tools } = this.#desk;
@@ -306,7 +306,7 @@ export class IssueWork {
   }
 
   /** The agent says that it is done, and nothing is there that could be called done. */
-  async #nothing(work: Work): Promise<IssueEnd> {
+  async #nothing(work: WorkState): Promise<IssueEnd> {
     const earlier = deniedWords(this.#desk.denied, " of an earlier turn");
     const denied = deniedWords(this.#denied) || earlier;
     const told = work === "others" ? "you ran no tool that could change a file" : "no file has changed";

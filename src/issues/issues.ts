@@ -3,7 +3,7 @@
  * The door of this folder.
  */
 export { openSource, repositoryRoot, type SourceOptions } from "./repository.ts";
-export { type Issue, type Source, unknownIssue } from "./source.ts";
+export { type Issue, type IssueSource, unknownIssue } from "./source.ts";
 export { Brake, directoryFor, forsakeBatch } from "./brake.ts";
 export type { BatchRecord, IssueRecord, Leave } from "./metadata.ts";
 export { isTakenBack, RESET } from "./decide.ts";
@@ -25,4 +25,4 @@ export {
   type StoppedIssue,
   stopInBatch,
 } from "./batch.ts";
-export type { IssueEnd, Progress } from "./issue-progress.ts";
+export type { IssueEnd, ProgressReport } from "./issue-progress.ts";

@@ -14,7 +14,7 @@ import {
   listed,
   type Placed,
   priorityOf,
-  type Source,
+  type IssueSource,
   unknownIssue,
 } from "./source.ts";
 
@@ -41,7 +41,7 @@ function unnamed(
 }
 
 /** Null: the repository has no such folder, or no Markdown file in it. */
-export function openMarkdown(clock: Clock, root: string): Source | null {
+export function openMarkdown(clock: Clock, root: string): IssueSource | null {
   const fileNames = () => issueNames(namesIn(root, MARKDOWN_FOLDER));
   if (fileNames().length === 0) return null;
   const read = (name: string) => readText(root, `${MARKDOWN_FOLDER}/${name}`, MAX_BYTES);

@@ -9,7 +9,7 @@ import { checkOwnDirectory, makeDirectory, type StateDir, writeAtomicAsync } fro
 import type { DeniedCall, Tokens } from "../core/events.ts";
 import { arrayIn, fieldIn, isObject, type JsonObject, numberIn, objectIn, stringIn } from "../lib/json.ts";
 import { redactValue, type Redact } from "../lib/secrets.ts";
-import { readSent, type Sent } from "./prompt.ts";
+import { readSent, type SentIssue } from "./prompt.ts";
 import { repositorySlug } from "./repository.ts";
 
 /**
@@ -58,7 +58,7 @@ export interface IssueRecord {
   /** Those that the engine refused, and the first of them by name: until a file has changed, nothing counts as done. */
   readonly denied: readonly DeniedCall[];
   /** What the agent was told of the issue; null: nothing yet. */
-  readonly sent: Sent | null;
+  readonly sent: SentIssue | null;
   readonly tokens: Tokens | null;
   readonly started_at: string;
   readonly finished_at: string | null;

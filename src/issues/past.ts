@@ -9,7 +9,7 @@ import type { Past } from "./decide.ts";
 import { type BatchRecord, type IssueRecord, type Leave, NO_GATE } from "./metadata.ts";
 import { newsIn } from "./prompt.ts";
 import { type PriorEntry, priorRuns } from "./prior.ts";
-import { GONE, type Issue, type Source } from "./source.ts";
+import { GONE, type Issue, type IssueSource } from "./source.ts";
 
 export interface KnownPast extends Past {
   /** What was carried over from; null: nothing. */
@@ -53,7 +53,7 @@ const STALE: readonly FaultCode[] = [
 ];
 
 /** What the next turn would be asked with. */
-export interface PastWish {
+export interface PastRequest {
   readonly engine: string;
   /** A person has named the engine, and so may want another one than before. */
   readonly engineGiven: boolean;
@@ -71,7 +71,7 @@ export interface PastWish {
  * Of an issue that is open, what was completed or left goes on. Anything else was in progress, and a person who sets that
  * back to open begins it anew.
  */
-export async function pastOf(deps: Deps, root: string, issue: Issue, wish: PastWish): Promise<KnownPast> {
+export async function pastOf(deps: Deps, root: string, issue: Issue, wish: PastRequest): Promise<KnownPast> {
   const own = issue.status === "in_progress" ? null : newestRun(deps, root, issue.id, wish.engine);
   if (issue.status === "in_progress" || own?.status === "completed" || own?.status === "left")
     return pastInProgress(deps, root, issue, wish);
@@ -102,7 +102,7 @@ function earlierWords(entry: PriorEntry, engine: string): string {
   return `it is open; its earlier run ${entry.handle ?? ""}${other === null ? "" : ` of ${other}`}${where} is kept (to go on with that, ${how})`;
 }
 
-async function pastInProgress(deps: Deps, root: string, issue: Issue, wish: PastWish): Promise<KnownPast> {
+async function pastInProgress(deps: Deps, root: string, issue: Issue, wish: PastRequest): Promise<KnownPast> {
   let newest: KnownPast | null = null;
   for (const entry of priorRuns(deps, root).entries(issue.id, wish.engine)) {
     if (entry.handle === null && entry.session_id === null) continue;
@@ -126,7 +126,7 @@ function otherEngine(deps: Deps, root: string, issue: Issue, engine: string): st
   return null;
 }
 
-async function look(deps: Deps, entry: PriorEntry, issue: Issue, wish: PastWish): Promise<KnownPast> {
+async function look(deps: Deps, entry: PriorEntry, issue: Issue, wish: PastRequest): Promise<KnownPast> {
   const run = await runOf(deps, entry.handle);
   const ended = {
     ...(entry.status === "completed" ? { reopened: true as const } : {}),
@@ -184,7 +184,7 @@ const LEAVE_OUT =
 async function begins(
   deps: Deps,
   run: RunRecord,
-  wish: PastWish,
+  wish: PastRequest,
   known: Omit<KnownPast, "state">,
 ): Promise<KnownPast> {
   const { why } = known;
@@ -219,7 +219,7 @@ function secretWords({ handle, launch }: RunRecord): string | null {
 async function withinRights(
   deps: Deps,
   run: RunRecord,
-  wish: PastWish,
+  wish: PastRequest,
 ): Promise<{ readonly over: readonly string[]; readonly fault: Fault | null }> {
   const want = wish.fresh ? "fresh" : "resume";
   const over = endsWith(run.launch.given, wish.over) ? [] : wish.over;
@@ -337,7 +337,7 @@ export const isOrphan = ({ why, go_on: words }: Leave) => words === null && why.
 /** Work on issues that the source has lost since: nobody goes on with it, and it is still there. */
 export async function orphans(
   deps: Deps,
-  { root, source }: { readonly root: string; readonly source: Pick<Source, "one"> },
+  { root, source }: { readonly root: string; readonly source: Pick<IssueSource, "one"> },
   listed: readonly Issue[],
   gone: readonly string[],
 ): Promise<readonly Leave[]> {
@@ -365,7 +365,7 @@ function begunLast(deps: Deps, root: string): readonly string[] {
 }
 
 /** A source may list less than it has. */
-async function isGone(source: Pick<Source, "one">, id: string): Promise<boolean> {
+async function isGone(source: Pick<IssueSource, "one">, id: string): Promise<boolean> {
   try {
     await source.one(id);
     return false;

@@ -2,13 +2,13 @@
 import { Fault } from "../core/faults.ts";
 import { type Issue, unknownIssue } from "./source.ts";
 
-export type Scope =
+export type BatchScope =
   | { readonly of: "all" }
   | { readonly of: "ids"; readonly ids: readonly string[] }
   | { readonly of: "epic"; readonly id: string };
 
 export interface PlanOptions {
-  readonly scope: Scope;
+  readonly scope: BatchScope;
   readonly order: "priority" | "input";
   readonly resume: boolean;
   /** Null: no limit. */
@@ -21,7 +21,7 @@ export interface PlanOptions {
   readonly includeStrangers: boolean;
 }
 
-export interface Plan {
+export interface BatchPlan {
   /** In the order in which they start, as far as their dependencies let them. */
   readonly take: readonly Issue[];
   readonly skip: readonly { readonly id: string; readonly why: string }[];
@@ -33,7 +33,7 @@ export interface Plan {
 export const IN_PROGRESS = "it is in progress; --resume takes it up";
 
 /** `all`, `ids:a,b`, `epic:X` */
-export function parseScope(text: string): Scope {
+export function parseScope(text: string): BatchScope {
   if (text === "all") return { of: "all" };
   const [, kind, rest = ""] = /^(ids|epic):(.+)$/.exec(text) ?? [];
   const ids = [...new Set(rest.split(",").map((id) => id.trim()))].filter((id) => id !== "");
@@ -48,7 +48,7 @@ export function readiness(issues: readonly Issue[]): ReadonlyMap<string, readonl
   return new Map(issues.map(({ id, dependencies }) => [id, dependencies.filter((other) => open.has(other))]));
 }
 
-export function plan(issues: readonly Issue[], options: PlanOptions): Plan {
+export function plan(issues: readonly Issue[], options: PlanOptions): BatchPlan {
   const gone = options.mayLack ? lacking(issues, options.scope) : [];
   const scoped = inScope(issues, without(options.scope, gone));
   const skip: { id: string; why: string }[] = gone.map((id) => ({ id, why: "the source has it no more" }));
@@ -85,16 +85,16 @@ export function plan(issues: readonly Issue[], options: PlanOptions): Plan {
   return { take, skip, gone };
 }
 
-function lacking(issues: readonly Issue[], scope: Scope): readonly string[] {
+function lacking(issues: readonly Issue[], scope: BatchScope): readonly string[] {
   const known = new Set(issues.map(({ id }) => id));
   return scope.of === "ids" ? scope.ids.filter((id) => !known.has(id)) : [];
 }
 
-function without(scope: Scope, gone: readonly string[]): Scope {
+function without(scope: BatchScope, gone: readonly string[]): BatchScope {
   return scope.of === "ids" ? { of: "ids", ids: scope.ids.filter((id) => !gone.includes(id)) } : scope;
 }
 
-function inScope(issues: readonly Issue[], scope: Scope): readonly Issue[] {
+function inScope(issues: readonly Issue[], scope: BatchScope): readonly Issue[] {
   const byId = new Map(issues.map((issue) => [issue.id, issue]));
   const find = (id: string): Issue => {
     const found = byId.get(id);

@@ -297,7 +297,7 @@ function newestFirst(one: SeenFile, other: SeenFile): number {
   return one.name < other.name ? 1 : -1;
 }
 
-export interface CleanOptions {
+export interface IssueCleanOptions {
   readonly olderThanMs: number;
   /** Issues whose conversations nobody will continue. */
   readonly closed: ReadonlySet<string>;
@@ -305,7 +305,7 @@ export interface CleanOptions {
 }
 
 /** The names of the files that were removed. A conversation that may still be continued keeps its file. */
-export function cleanBatches(deps: Deps, repoPath: string, options: CleanOptions): readonly string[] {
+export function cleanBatches(deps: Deps, repoPath: string, options: IssueCleanOptions): readonly string[] {
   const before = deps.clock.now() - options.olderThanMs;
   const old = [...priorRuns(deps, repoPath).batches()].filter(({ started_at: started, issues }) => {
     const needed = Object.entries(issues).some(

@@ -5,13 +5,13 @@ import { redactor } from "../lib/secrets.ts";
 import {
   findingsPrompt,
   firstPrompt,
-  type Heard,
+  type IssueKnowledge,
   heardOf,
   newsIn,
   newsPrompt,
   nextPrompt,
   sentOf,
-  type Told,
+  type PromptFacts,
 } from "./prompt.ts";
 import type { Issue } from "./source.ts";
 import { branchFor, subjectFor } from "./git.ts";
@@ -26,7 +26,7 @@ const ISSUE: Issue = {
   parent: null,
   epic: false,
 };
-const told = (issue: Partial<Issue> = {}, more: Partial<Told> = {}): Told => ({
+const told = (issue: Partial<Issue> = {}, more: Partial<PromptFacts> = {}): PromptFacts => ({
   issue: { ...ISSUE, ...issue },
   gate: [],
   findings: [],
@@ -98,7 +98,7 @@ test("a reopened issue is sent whole, with a note that it is not done", () => {
   expect(reopened).toContain("# a-1: Mend the door\n\nIt reads:\n\nIt creaks.\n");
 });
 
-test.each<[Heard, Parameters<typeof heardOf>]>([
+test.each<[IssueKnowledge, Parameters<typeof heardOf>]>([
   ["maybe", [null, "s", 1]],
   ["maybe", [{ ...sentOf(ISSUE), session: null, attempt: 1 }, "s", 1]],
   ["all", [{ ...sentOf(ISSUE), session: "s", attempt: 1 }, "s", 1]],

@@ -7,7 +7,7 @@ import { formatDuration } from "../lib/duration.ts";
 import { arrayIn, numberIn, objectIn, stringIn } from "../lib/json.ts";
 import { shellLine } from "../lib/shell.ts";
 import type { GateCommand } from "../core/config-issues.ts";
-import type { Comment, Issue } from "./source.ts";
+import type { IssueComment, Issue } from "./source.ts";
 
 const MAX_BODY = 64 * 1024;
 const MAX_TITLE = 300;
@@ -18,15 +18,15 @@ const INVISIBLE =
 const HIDDEN =
   /<!--[^]*?(?:-->|$)|(?:(?!\p{Variation_Selector})[\p{DI}\p{Bidi_Control}\uFFF9-\uFFFB])+|[\uFE00-\uFE0F]{2,}|[\u{E0100}-\u{E01EF}]+/gu;
 
-export interface Told {
+export interface PromptFacts {
   readonly issue: Issue;
   /** Empty: the work is not checked. */
   readonly gate: readonly GateCommand[];
   /** What the last gate found, and what is therefore to be done first. */
   readonly findings: readonly string[];
   /** What of the issue the agent has not seen yet; null: nothing. */
-  readonly news: News | null;
-  readonly heard: Heard;
+  readonly news: IssueNews | null;
+  readonly heard: IssueKnowledge;
   /** The commit that the work began from; null: there is none. */
   readonly baseline: string | null;
   /** It was done, and somebody wants more of it. */
@@ -39,10 +39,10 @@ export interface Told {
  * What the conversation that goes on knows of the issue. all: what is in `news` alone is new to it. maybe: nobody can tell.
  * other: it is another conversation than the one that heard it.
  */
-export type Heard = "all" | "maybe" | "other";
+export type IssueKnowledge = "all" | "maybe" | "other";
 
 /** The first words of a conversation. `baseline`: work of an earlier conversation lies there, since that commit. */
-export function firstPrompt({ issue, gate, findings }: Told, baseline: string | null): string {
+export function firstPrompt({ issue, gate, findings }: PromptFacts, baseline: string | null): string {
   const { text, note } = visible(issue.body);
   return paragraphs([
     "Work on this issue in the repository that you are in, until it is done. Do not push, and do not merge.",
@@ -62,13 +62,13 @@ function begun(baseline: string | null, where: string): string {
 }
 
 /** The conversation goes on; what was said in it is not said again. */
-export function nextPrompt(told: Told): string {
+export function nextPrompt(told: PromptFacts): string {
   const { findings, reopened } = told;
   if (reopened) return reopenedPrompt(told);
   return paragraphs([opening(told), ...changed(told), found(findings)]);
 }
 
-function opening({ issue, heard, spoken }: Told): string {
+function opening({ issue, heard, spoken }: PromptFacts): string {
   const which = `ssue ${issue.id} (${titleOf(issue)})`;
   if (heard === "other") return `I${which} is not done. Work on it until it is.`;
   return spoken
@@ -77,7 +77,7 @@ function opening({ issue, heard, spoken }: Told): string {
 }
 
 /** It was closed as done, and is open again: what it says now counts, whether or not that is new. */
-function reopenedPrompt({ issue, gate, news, heard }: Told): string {
+function reopenedPrompt({ issue, gate, news, heard }: PromptFacts): string {
   const { text, note } = visible(issue.body);
   const body = news?.body === true ? "Its text is new. It reads now:" : "It reads:";
   return paragraphs([
@@ -95,7 +95,7 @@ function reopenedPrompt({ issue, gate, news, heard }: Told): string {
 }
 
 /** After a gate that failed. */
-export function findingsPrompt(told: Told): string {
+export function findingsPrompt(told: PromptFacts): string {
   const { issue, findings } = told;
   return paragraphs([
     `The work on issue ${issue.id} is not done: the project's own checks do not pass. Put that right.`,
@@ -105,7 +105,7 @@ export function findingsPrompt(told: Told): string {
 }
 
 /** It is done as far as the agent knows, and more is wanted by now. */
-export function newsPrompt(told: Told): string {
+export function newsPrompt(told: PromptFacts): string {
   const { issue, gate, heard } = told;
   return paragraphs([
     `Issue ${issue.id} (${titleOf(issue)}) was changed while you worked on it, so it is not done yet. Work on it until it is.`,
@@ -116,7 +116,7 @@ export function newsPrompt(told: Told): string {
 }
 
 /** What is new since the agent was last told of the issue, and marked as such. In doubt, all of it. */
-function changed(told: Told): readonly string[] {
+function changed(told: PromptFacts): readonly string[] {
   const { issue, news, heard } = told;
   if (heard !== "all") return whole(told);
   if (news === null) return [];
@@ -130,7 +130,7 @@ function changed(told: Told): readonly string[] {
 }
 
 /** Said twice, it does no harm. */
-function whole({ issue, gate, heard, news, baseline }: Told): readonly string[] {
+function whole({ issue, gate, heard, news, baseline }: PromptFacts): readonly string[] {
   const { text, note } = visible(issue.body);
   return [
     "It is not certain that this conversation has the issue as it reads now, so here is all of it. Do not push, and do not merge.",
@@ -144,12 +144,12 @@ function whole({ issue, gate, heard, news, baseline }: Told): readonly string[] 
   ];
 }
 
-function newSince({ title, body, comments }: News): string {
+function newSince({ title, body, comments }: IssueNews): string {
   const parts = [title ? "its title" : "", body ? "its text" : "", comments.length > 0 ? "comments" : ""];
   return `New since you last got it: ${parts.filter(Boolean).join(", ")}.`;
 }
 
-function said(heading: string, comments: readonly Comment[]): string {
+function said(heading: string, comments: readonly IssueComment[]): string {
   if (comments.length === 0) return "";
   const all = comments.map(({ author, text }) => {
     const { text: words, note } = visible(text);
@@ -207,7 +207,7 @@ function paragraphs(parts: readonly string[]): string {
 }
 
 /** Digests of what was sent. The words themselves are in the conversation. */
-export interface Sent {
+export interface SentIssue {
   readonly title: string;
   readonly body: string;
   readonly comments: readonly string[];
@@ -217,15 +217,15 @@ export interface Sent {
   readonly attempt: number;
 }
 
-export interface News {
+export interface IssueNews {
   /** It has another title now. */
   readonly title: boolean;
   /** Its text, acceptance criteria included, is another one now. */
   readonly body: boolean;
-  readonly comments: readonly Comment[];
+  readonly comments: readonly IssueComment[];
 }
 
-export function sentOf({ title, body, comments = [] }: Issue): Sent {
+export function sentOf({ title, body, comments = [] }: Issue): SentIssue {
   const words = { title: digest(title), body: digest(body), comments: comments.map(commentDigest) };
   return { ...words, session: null, attempt: 0 };
 }
@@ -234,14 +234,14 @@ export function sentOf({ title, body, comments = [] }: Issue): Sent {
  * What is known of a conversation, that of a run with so many attempts. An attempt that was no turn about the issue, such as a
  * person's, may have led anywhere: into another conversation and back, or to a session that was cut short.
  */
-export function heardOf(sent: Sent | null, session: string | null, attempts: number): Heard {
+export function heardOf(sent: SentIssue | null, session: string | null, attempts: number): IssueKnowledge {
   if (sent === null || sent.session === null) return "maybe";
   if (sent.session !== session) return "other";
   return sent.attempt === attempts ? "all" : "maybe";
 }
 
 /** Null: nothing, or it is unknown what was sent. */
-export function newsIn(issue: Issue, sent: Sent | null): News | null {
+export function newsIn(issue: Issue, sent: SentIssue | null): IssueNews | null {
   if (sent === null) return null;
   const { title, body } = sentOf(issue);
   const known = new Set(sent.comments);
@@ -250,7 +250,7 @@ export function newsIn(issue: Issue, sent: Sent | null): News | null {
   return news.title || news.body || comments.length > 0 ? news : null;
 }
 
-export function readSent(entry: unknown): Sent | null {
+export function readSent(entry: unknown): SentIssue | null {
   const sent = objectIn(entry, "sent");
   const [title, body] = [stringIn(sent, "title"), stringIn(sent, "body")];
   if (title === undefined || body === undefined) return null;
@@ -263,7 +263,7 @@ export function readSent(entry: unknown): Sent | null {
   };
 }
 
-function commentDigest({ author, text }: Comment): string {
+function commentDigest({ author, text }: IssueComment): string {
   return digest(JSON.stringify([author, text]));
 }
 

@@ -16,7 +16,7 @@ import type { Deps } from "../run/run.ts";
 import { BEADS_FILE, openBeads } from "./beads.ts";
 import { openGitHubIssues } from "./github.ts";
 import { MARKDOWN_FOLDER, openMarkdown } from "./markdown.ts";
-import type { Source } from "./source.ts";
+import type { IssueSource } from "./source.ts";
 
 export interface SourceOptions extends AccessOptions {
   /** Null: whichever is there. GitHub is asked only when it is named. */
@@ -45,7 +45,7 @@ export function repositorySlug(root: string): string {
   return `${name === "" ? "repository" : name}-${createHash("sha256").update(root).digest("hex").slice(0, 8)}`;
 }
 
-export async function openSource(deps: Deps, root: string, options: SourceOptions): Promise<Source> {
+export async function openSource(deps: Deps, root: string, options: SourceOptions): Promise<IssueSource> {
   const { kind } = options;
   if (kind === "github") return openGitHub(deps, root, options);
   const beads = kind === "markdown" ? null : await openBeads(deps, root);
@@ -62,7 +62,7 @@ export async function openSource(deps: Deps, root: string, options: SourceOption
   );
 }
 
-async function openGitHub(deps: Deps, root: string, options: SourceOptions): Promise<Source> {
+async function openGitHub(deps: Deps, root: string, options: SourceOptions): Promise<IssueSource> {
   const repository = await repositoryOnGitHub(deps, root, options);
   const access = accessTo(repository.host, options, deps.env);
   for (const warning of access.warnings) deps.log.warn(warning);

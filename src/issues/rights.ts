@@ -9,12 +9,12 @@ import { harmlessLine } from "../lib/harmless.ts";
 import { arrayIn, stringIn } from "../lib/json.ts";
 import type { Redact } from "../lib/secrets.ts";
 import { shellLine } from "../lib/shell.ts";
-import { type Deps, findEngine, standing, storableArgs, widerNow } from "../run/run.ts";
+import { type Deps, findEngine, engineDefaults, storableArgs, widerNow } from "../run/run.ts";
 import { RESUMPTION_FAILED } from "./decide.ts";
 import type { BatchRecord } from "./metadata.ts";
 import type { BatchOptions } from "./batch.ts";
 
-export interface Going {
+export interface GoingBatch {
   /** The batch that goes on, with the same engine; null: none does. */
   readonly record: BatchRecord | null;
   /** The user has asked for this level in this command line. */
@@ -22,10 +22,10 @@ export interface Going {
 }
 
 /** Config files and variables may be others by now. What cannot be proved to be no more is refused. */
-export function assertNoMore(deps: Deps, batch: BatchOptions, { record, asked }: Going): void {
+export function assertNoMore(deps: Deps, batch: BatchOptions, { record, asked }: GoingBatch): void {
   if (record === null && !asked) return;
   const { engine, access, native } = batch;
-  const now = standing(deps, engine);
+  const now = engineDefaults(deps, engine);
   const had = record === null ? null : textsIn(record, "args");
   // Without a record of them, the option that decided tells.
   const isSame = record === null || stringIn(record.config, "access") === (access.by ?? access.level);
@@ -166,7 +166,7 @@ export function configOf(deps: Deps, options: BatchOptions, redact: Redact) {
   const { engine, resume, strict, fresh, maxAgents, maxIssues, order, isolate, onLimit, merge, scope, gate } =
     options;
   const { level, by } = options.access;
-  const { args, rights } = standing(deps, engine);
+  const { args, rights } = engineDefaults(deps, engine);
   const stored = (words: readonly string[]) => [
     ...storableArgs(words, redact, findEngine(deps, engine)).args,
   ];

@@ -24,7 +24,7 @@ import { Fault } from "../core/faults.ts";
 import { SAMPLE, SOURCE_CASES } from "../../test/contracts/source.ts";
 import { openSource, type SourceOptions } from "./issues.ts";
 import { withFields } from "./json-line.ts";
-import type { Issue, Source } from "./source.ts";
+import type { Issue, IssueSource } from "./source.ts";
 
 let root: string;
 let deps: TestDeps;
@@ -88,7 +88,7 @@ function markdownOf(issue: Issue): string {
   ].join("\n");
 }
 
-const SOURCES: Record<string, () => Promise<() => Promise<Source>>> = {
+const SOURCES: Record<string, () => Promise<() => Promise<IssueSource>>> = {
   beads: async () => {
     writeBeads(SAMPLE.map(beadsLine));
     return () => openSource(deps, root, OPTIONS);

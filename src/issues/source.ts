@@ -25,11 +25,11 @@ export interface Issue {
   /** Written by somebody who has no say in the repository. Absent: by somebody who has. */
   readonly stranger?: true;
   /** Oldest first, without our own notes. Absent: there are none, or `Source.comments` has to be asked. */
-  readonly comments?: readonly Comment[];
+  readonly comments?: readonly IssueComment[];
 }
 
 /** Said under an issue by somebody else than us. */
-export interface Comment {
+export interface IssueComment {
   /** Null: the source does not say. */
   readonly author: string | null;
   readonly text: string;
@@ -37,7 +37,7 @@ export interface Comment {
   readonly stranger?: true;
 }
 
-export interface Source {
+export interface IssueSource {
   /** For people: `.beads/issues.jsonl`, `issues/`, `GitHub acme/shop`. */
   readonly name: string;
   /** How long to wait between two lists with `--watch`: files may be looked at often, other people's servers not. */
@@ -52,7 +52,7 @@ export interface Source {
   /** For whoever looks at the issue next. */
   note(id: string, text: string): Promise<void>;
   /** As `Issue.comments`. Absent: a listed issue has them all. */
-  comments?(id: string): Promise<readonly Comment[]>;
+  comments?(id: string): Promise<readonly IssueComment[]>;
   /** The file that holds this issue alone, below the top of the repository. Absent: there is none. */
   fileOf?(id: string): string;
   /** Writes into that file what became of another copy of it. False: that cannot be joined with what stands there. */

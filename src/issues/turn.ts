@@ -5,15 +5,15 @@
 import type { DeniedCall, Outcome } from "../core/events.ts";
 import { Fault, type FaultCode } from "../core/faults.ts";
 import { type AttemptResult, resumeRun, startRun, tellsTools, type Watch } from "../run/run.ts";
-import { firstPrompt, type Sent, sentOf } from "./prompt.ts";
+import { firstPrompt, type SentIssue, sentOf } from "./prompt.ts";
 import { repositorySlug } from "./repository.ts";
-import type { Desk } from "./issue-progress.ts";
+import type { IssueProgress } from "./issue-progress.ts";
 
-export type Ask =
+export type TurnRequest =
   | { readonly do: "start" }
   | { readonly do: "resume" | "fresh"; readonly handle: string; readonly message: () => string };
 
-export interface Turn {
+export interface IssueTurn {
   readonly outcome: Outcome;
   /** Tools that the agent began to use. */
   readonly toolCalls: number;
@@ -32,7 +32,7 @@ const LOST: readonly FaultCode[] = [
 const BUSY: readonly FaultCode[] = ["session_busy", "run_busy"];
 
 /** A conversation that is not there any more is an outcome of the turn. */
-export async function takeTurn(desk: Desk, ask: Ask): Promise<Turn> {
+export async function takeTurn(desk: IssueProgress, ask: TurnRequest): Promise<IssueTurn> {
   const words = sentOf(desk.issue);
   const seen = new Sight(desk, words);
   try {
@@ -66,8 +66,8 @@ export async function takeTurn(desk: Desk, ask: Ask): Promise<Turn> {
  */
 function sentIn(
   { run, attempt: { n, outcome } }: AttemptResult,
-  turn: { readonly words: Sent; readonly isHeard: boolean; readonly known: Sent | null },
-): Sent | null {
+  turn: { readonly words: SentIssue; readonly isHeard: boolean; readonly known: SentIssue | null },
+): SentIssue | null {
   const { words, isHeard, known } = turn;
   if (outcome?.result === "diverged") return known;
   const session = run.session.value;
@@ -82,7 +82,7 @@ function outcomeOf({ code, message }: Fault): Outcome | null {
   return { result: "failed", reason: message, trouble: { kind, message: message.replace(/\.$/, "") } };
 }
 
-async function start(desk: Desk, watch: Watch): Promise<AttemptResult> {
+async function start(desk: IssueProgress, watch: Watch): Promise<AttemptResult> {
   const { deps, root, options } = desk.shop;
   const isolated = options.isolate === "worktree";
   const runId = desk.runId ?? desk.nameRun();
@@ -118,8 +118,8 @@ async function start(desk: Desk, watch: Watch): Promise<AttemptResult> {
 }
 
 async function again(
-  desk: Desk,
-  { do: want, handle, message }: Exclude<Ask, { do: "start" }>,
+  desk: IssueProgress,
+  { do: want, handle, message }: Exclude<TurnRequest, { do: "start" }>,
   watch: Watch,
 ): Promise<AttemptResult> {
   // What the gate said is about the work as it was.
@@ -147,11 +147,11 @@ async function again(
 }
 
 /** Of a run that begins in this batch. */
-function newOptions({ shop: { options } }: Desk): readonly string[] {
+function newOptions({ shop: { options } }: IssueProgress): readonly string[] {
   return [...options.access.options, ...options.native];
 }
 
-function attemptOptions({ shop }: Desk) {
+function attemptOptions({ shop }: IssueProgress) {
   return { mode: "auto", limits: shop.options.limits, terminal: null } as const;
 }
 
@@ -160,15 +160,15 @@ class Sight {
   toolCalls = 0;
   readonly denied: DeniedCall[] = [];
   readonly watch: Watch;
-  readonly #desk: Desk;
+  readonly #desk: IssueProgress;
   #session: string | null = null;
   readonly #open = new Set<string>();
-  readonly #words: Sent;
+  readonly #words: SentIssue;
   /** What was known before this turn was heard. */
-  before: Sent | null = null;
+  before: SentIssue | null = null;
   #forget = (): void => {};
 
-  constructor(desk: Desk, words: Sent) {
+  constructor(desk: IssueProgress, words: SentIssue) {
     this.#desk = desk;
     this.#words = words;
     this.watch = {

@@ -3,6 +3,7 @@
  *
  * Arguments are arrays (I10). The given environment is complete: Reprise adds only `PWD`.
  */
+import type { TerminalSize } from "../lib/terminal-state.ts";
 import { spawn, type ChildProcess } from "node:child_process";
 import { closeSync, openSync, statSync } from "node:fs";
 import type { Exit, Stream } from "../core/events.ts";
@@ -32,11 +33,6 @@ export interface ChildSpec {
   readonly lock?: string;
 }
 
-export interface TerminalSize {
-  readonly cols: number;
-  readonly rows: number;
-}
-
 /** Receives every byte in order, as read. A chunk belongs to the receiver. */
 export type OnOutput = (stream: Stream, chunk: Buffer) => void;
 
@@ -63,7 +59,7 @@ export interface Flow {
   chunks: number;
 }
 
-export interface Launched {
+export interface SpawnedChild {
   readonly process: ChildProcess;
   readonly identity: ProcessIdentity;
   readonly exited: Promise<Exit>;
@@ -79,7 +75,7 @@ export interface LaunchPlan {
 export const privateDescriptors = new Set<number>();
 
 /** Starts the program in a new session and process group. If the system refuses, throws a Fault. */
-export async function launch(spec: ChildSpec, plan: LaunchPlan): Promise<Launched> {
+export async function launch(spec: ChildSpec, plan: LaunchPlan): Promise<SpawnedChild> {
   requireDirectory(spec.cwd);
   const program = requireProgram(spec.file, spec.env);
   const [file = program, ...args] = [...(await deathSignalPrefix()), ...plan.prefix, program, ...spec.args];
@@ -230,7 +226,7 @@ export function lockWords({ lock }: ChildSpec): readonly [program: string, file:
 }
 
 /** Variables with names that no shell accepts, such as exported functions: `env` restores them after the shell. */
-export function unspeakable(env: Readonly<Record<string, string>>): readonly string[] {
+export function shellUnsafeEnv(env: Readonly<Record<string, string>>): readonly string[] {
   const lost = Object.entries(env).filter(([name]) => !/^[A-Za-z_]\w*$/.test(name));
   return lost.length === 0 ? [] : ["/usr/bin/env", "--", ...lost.map(([name, value]) => `${name}=${value}`)];
 }

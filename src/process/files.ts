@@ -4,7 +4,7 @@
 import { readdirSync, readFileSync, readlinkSync, realpathSync } from "node:fs";
 import { basename } from "node:path";
 import type { ProcessIdentity } from "../core/records.ts";
-import { Family, MARKER_VARIABLE } from "./tree.ts";
+import { AgentProcesses, MARKER_VARIABLE } from "./tree.ts";
 
 /** Which of these files the process or its descendants have open for writing. */
 export function writtenBy(
@@ -14,7 +14,7 @@ export function writtenBy(
 ): ReadonlySet<string> {
   const real = new Map(paths.map((path) => [quietly(() => realpathSync(path)) ?? path, path]));
   if (real.size === 0 || process.platform !== "linux") return new Set();
-  const open = new Family(root, marker).alive().flatMap(({ pid }) => filesOf(pid));
+  const open = new AgentProcesses(root, marker).alive().flatMap(({ pid }) => filesOf(pid));
   return new Set(open.flatMap((path) => real.get(path) ?? []));
 }
 

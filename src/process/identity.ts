@@ -1,6 +1,6 @@
 /** Identifies processes: a pid alone is never authority, because the system reuses pids (I6). */
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
-import type { Standing } from "../core/deps.ts";
+import type { OwnerState } from "../core/deps.ts";
 import { Fault, wantOf } from "../core/faults.ts";
 import type { ProcessIdentity } from "../core/records.ts";
 import * as ps from "./ps.ts";
@@ -35,7 +35,7 @@ export function isAlive(id: ProcessIdentity): boolean {
 }
 
 /** Judged by the process table. */
-export function examine(id: ProcessIdentity): Standing {
+export function examine(id: ProcessIdentity): OwnerState {
   if (isAlive(id)) return "lives";
   return id.boot === boot() && id.space !== space() ? "doubt" : "gone";
 }
@@ -61,7 +61,7 @@ export function identityOf(entry: Pick<ProcessEntry, "pid" | "start">): ProcessI
 /** All processes that are not in `known`. Adds them to `known`, including processes that ended meanwhile. */
 export function processTable(known: Set<number>): readonly ProcessEntry[] {
   const isNew = (pid: number) => !known.has(pid) && known.add(pid);
-  if (!hasProc) return ps.list().filter((entry) => isNew(entry.pid));
+  if (!hasProc) return ps.listWithPs().filter((entry) => isNew(entry.pid));
   const listed = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
   return listed
     .map(Number)

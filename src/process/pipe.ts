@@ -9,9 +9,9 @@ import {
   type Child,
   type ChildSpec,
   type Flow,
-  type Launched,
+  type SpawnedChild,
   type OnOutput,
-  unspeakable,
+  shellUnsafeEnv,
 } from "./child.ts";
 import { deathSignalPrefix } from "./program.ts";
 
@@ -72,7 +72,7 @@ exec "$@"
 async function guard(spec: ChildSpec): Promise<readonly string[]> {
   const lock = lockWords(spec);
   if ((await deathSignalPrefix()).length === 0 && lock[0] === "") return [];
-  return ["/bin/sh", "-c", GUARD, "sh", String(process.pid), ...lock, ...unspeakable(spec.env)];
+  return ["/bin/sh", "-c", GUARD, "sh", String(process.pid), ...lock, ...shellUnsafeEnv(spec.env)];
 }
 
 /** The largest queue for a program that does not read. */
@@ -86,7 +86,7 @@ function write(stdin: Writable | null, data: Buffer | string): boolean {
   return true;
 }
 
-async function end(launched: Launched, flow: Flow, applyPause: () => void): Promise<Exit> {
+async function end(launched: SpawnedChild, flow: Flow, applyPause: () => void): Promise<Exit> {
   const { stdin, stdout, stderr } = launched.process;
   const streams = [stdout, stderr].filter((stream) => stream !== null);
   const closed = Promise.all(

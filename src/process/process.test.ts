@@ -19,7 +19,7 @@ import {
   type Child,
   type ChildSpec,
   endTree,
-  Family,
+  AgentProcesses,
   findMarked,
   findStrays,
   identify,
@@ -244,7 +244,7 @@ describe.each(MODES)("a child in %s mode", (mode) => {
   test("can be asked to stop", async () => {
     const run = await start(mode, ["stops-on-interrupt.sh"]);
     await until("it is ready", () => run.text("stdout").includes("ready"));
-    new Family(run.child.identity, run.marker).interrupt();
+    new AgentProcesses(run.child.identity, run.marker).interrupt();
     expect(await run.child.ended).toEqual({ code: 9, signal: null });
     expect(run.text("stdout")).toBe("ready\ngoodbye\n");
   });
@@ -257,7 +257,7 @@ describe.each(MODES)("a child in %s mode", (mode) => {
     const stray = identify(Number(/child (\d+)/.exec(run.text("stdout"))?.[1]));
     if (stray === null) throw new Error("it has ended");
     await until("it has no marker", () => !findMarked(run.marker).some(({ pid }) => pid === stray.pid));
-    const family = new Family(run.child.identity, run.marker);
+    const family = new AgentProcesses(run.child.identity, run.marker);
     family.interrupt();
     await run.child.ended;
     expect(isAlive(stray)).toBe(true);

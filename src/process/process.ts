@@ -3,7 +3,7 @@
  *
  * The door of the folder. It knows pids, pipes, terminals and signals, not runs or engines.
  */
-export type { Child, ChildSpec, TerminalSize } from "./child.ts";
+export type { Child, ChildSpec } from "./child.ts";
 export { runsUnmarked, writtenBy } from "./files.ts";
 export { plainEnv, runGate } from "./gate.ts";
 export { examine, identify, isAlive, self, self as owner } from "./identity.ts";
@@ -12,5 +12,5 @@ export { isFlocked, resolveProgram } from "./program.ts";
 export { spawnPty } from "./pty.ts";
 export { runTool } from "./tool.ts";
 export { asUser } from "./umask.ts";
-export { endTree, Family, findMarked, findMarkedBy, findStrays, signal } from "./tree.ts";
-export type { Ladder, Rung } from "./tree.ts";
+export { endTree, AgentProcesses, findMarked, findMarkedBy, findStrays, signal } from "./tree.ts";
+export type { EndingTimes, EndingStep } from "./tree.ts";

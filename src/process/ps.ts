@@ -4,7 +4,7 @@ import type { ProcessEntry } from "./identity.ts";
 
 const COLUMNS = ["-o", "pid=,ppid=,pgid=,stat=,lstart="];
 
-export function list(): readonly ProcessEntry[] {
+export function listWithPs(): readonly ProcessEntry[] {
   return output("/bin/ps", ["-A", ...COLUMNS])
     .split("\n")
     .map(entry)

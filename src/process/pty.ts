@@ -4,6 +4,7 @@
  * The only file that knows node-pty, and only how to open and resize a terminal. The child starts like any other and
  * opens the terminals by path.
  */
+import type { TerminalSize } from "../lib/terminal-state.ts";
 import { randomInt } from "node:crypto";
 import { closeSync, writeSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -19,10 +20,9 @@ import {
   type Child,
   type ChildSpec,
   type Flow,
-  type Launched,
+  type SpawnedChild,
   type OnOutput,
-  type TerminalSize,
-  unspeakable,
+  shellUnsafeEnv,
 } from "./child.ts";
 
 /** `interactive`: the terminal is also stdin, and `spec.stdin` must be null. */
@@ -62,7 +62,7 @@ export async function spawnPty(spec: PtySpec, onOutput: OnOutput): Promise<Child
     const launched = await launch(
       { ...spec, env: { TERM: "xterm-256color", ...spec.env } },
       {
-        prefix: [...shell, spec.interactive ? "terminal" : "pipe", ...unspeakable(spec.env)],
+        prefix: [...shell, spec.interactive ? "terminal" : "pipe", ...shellUnsafeEnv(spec.env)],
         output: "ignore",
       },
     );
@@ -73,7 +73,7 @@ export async function spawnPty(spec: PtySpec, onOutput: OnOutput): Promise<Child
   }
 }
 
-function live(launched: Launched, terminals: readonly Terminal[], flow: Flow): Child {
+function live(launched: SpawnedChild, terminals: readonly Terminal[], flow: Flow): Child {
   return {
     identity: launched.identity,
     ended: end(launched, terminals, flow),
@@ -96,7 +96,7 @@ function live(launched: Launched, terminals: readonly Terminal[], flow: Flow): C
   };
 }
 
-async function end(launched: Launched, terminals: readonly Terminal[], flow: Flow): Promise<Exit> {
+async function end(launched: SpawnedChild, terminals: readonly Terminal[], flow: Flow): Promise<Exit> {
   const exit = await launched.exited;
   await settle(Promise.all(terminals.map((terminal) => terminal.drained())), flow);
   for (const terminal of terminals) terminal.close();

@@ -19,12 +19,12 @@ import {
 export const MARKER_VARIABLE = "REPRISE_ATTEMPT";
 
 /** How long the agent may take to obey SIGINT, and then SIGTERM. */
-export interface Ladder {
+export interface EndingTimes {
   readonly interruptMs: number;
   readonly terminateMs: number;
 }
 
-export type Rung = "interrupt" | "terminate" | "kill";
+export type EndingStep = "interrupt" | "terminate" | "kill";
 
 /** How long the kernel may take to carry out SIGKILL; a process in uninterruptible sleep takes longer. */
 const KILL_MS = 3000;
@@ -33,10 +33,10 @@ const KILL_MS = 3000;
 export async function endTree(
   root: ProcessIdentity | null,
   marker: string,
-  ladder: Ladder,
-  from?: Rung,
+  ladder: EndingTimes,
+  from?: EndingStep,
 ): Promise<{ readonly survivors: readonly number[] }> {
-  return new Family(root, marker).end(ladder, from);
+  return new AgentProcesses(root, marker).end(ladder, from);
 }
 
 /** False: the pid no longer belongs to that process, or we may not signal it. Nothing was sent. */
@@ -57,7 +57,7 @@ export function findMarked(marker: string): readonly ProcessIdentity[] {
 
 /** Live leftovers of an agent with this marker; its pid may be gone. Null: its pid is unknown. */
 export function findStrays(marker: string, agent: ProcessIdentity | null): readonly Stray[] {
-  return new Family(agent, marker).strays();
+  return new AgentProcesses(agent, marker).strays();
 }
 
 /** Live processes whose marker has this prefix, except this process, with the rest of the marker. */
@@ -76,7 +76,7 @@ interface Member {
 }
 
 /** Every process ever seen as part of the agent. Members are identities, so a reused pid is not a member. */
-export class Family {
+export class AgentProcesses {
   readonly #root: ProcessIdentity | null;
   readonly #marker: string;
   readonly #members = new Map<number, Member>();
@@ -106,7 +106,10 @@ export class Family {
    * Climbs from `from` to SIGKILL, and stops as soon as no member is left. SIGINT goes only to the agent's group, as
    * from a terminal; the other signals go to all members.
    */
-  async end(ladder: Ladder, from: Rung = "interrupt"): Promise<{ readonly survivors: readonly number[] }> {
+  async end(
+    ladder: EndingTimes,
+    from: EndingStep = "interrupt",
+  ): Promise<{ readonly survivors: readonly number[] }> {
     this.#alive();
     if (from === "interrupt" && this.#root !== null && isAlive(this.#root)) {
       this.interrupt();

@@ -7,10 +7,10 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Fault } from "../core/faults.ts";
 import { readCommentFile, toJsonLines } from "./comment-file.ts";
 import { toMarkdown } from "./markdown.ts";
-import type { Comment } from "./reviews.ts";
+import type { ReviewComment } from "./reviews.ts";
 
 const PULL = { host: "github.com", owner: "acme", repository: "shop", number: 42 };
-const COMMENT: Comment = {
+const COMMENT: ReviewComment = {
   id: "10",
   author: "octocat",
   association: "MEMBER",
@@ -31,7 +31,7 @@ const LEAST = {
   body: "hi",
   created_at: "2026-04-14T16:00:49Z",
 };
-const SMALL: Comment = {
+const SMALL: ReviewComment = {
   ...COMMENT,
   association: null,
   line: null,
@@ -163,7 +163,7 @@ const text = fc.oneof(
     "",
   ),
 );
-const comment: fc.Arbitrary<Comment> = fc.record({
+const comment: fc.Arbitrary<ReviewComment> = fc.record({
   id: fc.string({ minLength: 1, maxLength: 20 }),
   author: text,
   association: fc.option(text),

@@ -6,14 +6,14 @@ import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs
 import { Fault } from "../core/faults.ts";
 import { harmlessJson } from "../lib/harmless.ts";
 import { fieldIn, hasDuplicateKeys, isObject, parseJson } from "../lib/json.ts";
-import type { Comment } from "./reviews.ts";
+import type { ReviewComment } from "./reviews.ts";
 
 const MAX_BYTES = 128 * 1024 * 1024;
 const MAX_COMMENTS = 20_000;
 const MAX_NAMED = 5;
 
 export interface FromFile {
-  readonly comments: readonly Comment[];
+  readonly comments: readonly ReviewComment[];
   /** One sentence per omission. */
   readonly warnings: readonly string[];
 }
@@ -22,7 +22,7 @@ export interface FromFile {
 export function readCommentFile(path: string): FromFile {
   const text = readWhole(path);
   const entries = text.trimStart().startsWith("[") ? fromArray(text, path) : fromLines(text);
-  const comments = new Map<string, Comment>();
+  const comments = new Map<string, ReviewComment>();
   const bad: string[] = [];
   const twice = new Set<string>();
   let left = 0;
@@ -49,7 +49,7 @@ export function readCommentFile(path: string): FromFile {
 }
 
 /** Contains no raw control characters, yet every value is exact. */
-export function toJsonLines(comments: readonly Comment[]): string {
+export function toJsonLines(comments: readonly ReviewComment[]): string {
   return comments.map((comment) => `${harmlessJson(toStored(comment))}\n`).join("");
 }
 
@@ -115,7 +115,7 @@ function named(bad: readonly string[]): string[] {
 }
 
 /** The comment, or the problem with it. Ignores unknown fields. */
-function toComment(value: unknown): Comment | string {
+function toComment(value: unknown): ReviewComment | string {
   if (value === undefined) return "is not JSON";
   if (!isObject(value)) return "is no JSON object";
   const bad = Object.entries(FIELDS).find(([name, fits]) => !fits(fieldIn(value, name) ?? null));
@@ -182,7 +182,7 @@ const FIELDS: Readonly<Record<keyof Stored, Fits>> = {
   resolved: orNull((value) => typeof value === "boolean"),
 };
 
-function toStored(comment: Comment): Stored {
+function toStored(comment: ReviewComment): Stored {
   return {
     id: comment.id,
     author: comment.author,

@@ -14,10 +14,10 @@ import { listRuns } from "../run/select.ts";
 import { lockFile } from "../store/store.ts";
 import { type Remote, remotesIn, sameRepository } from "../github/github.ts";
 import { subjectOf, titleOf } from "./pull-request.ts";
-import type { Comment, PullRequest } from "./reviews.ts";
+import type { ReviewComment, PullRequest } from "./reviews.ts";
 import { reviewsDirectory } from "./transcript.ts";
 
-export interface Clone {
+export interface ReviewClone {
   /** Its top directory, symlinks resolved. */
   readonly root: string;
   /** Null: no commit yet. */
@@ -32,16 +32,16 @@ const MAX_FILE = 4 * 1024 * 1024;
 const GIT_TIMEOUT_MS = 20_000;
 
 /** A directory as git saw it once. */
-export interface Folder {
+export interface ReviewFolder {
   /** Absolute, symlinks resolved. */
   readonly cwd: string;
   /** Null: not in a clone, or git does not tell. */
-  readonly clone: Clone | null;
+  readonly clone: ReviewClone | null;
   /** Why git does not tell. Null: it does. */
   readonly silence: "absent" | "distrusts" | null;
 }
 
-export async function lookAt(deps: Deps, directory: string): Promise<Folder> {
+export async function lookAtFolder(deps: Deps, directory: string): Promise<ReviewFolder> {
   const cwd = resolveDirectory(directory);
   const git = await gitIn(deps, cwd);
   if (git === null) return { cwd, clone: null, silence: "absent" };
@@ -69,10 +69,10 @@ export function distrust(cwd: string): string {
 
 /** The clone where Codex may work on this pull request, or a Fault. */
 export function requireClone(
-  { cwd, clone, silence }: Folder,
+  { cwd, clone, silence }: ReviewFolder,
   pullRequest: PullRequest,
   force: boolean,
-): Clone | null {
+): ReviewClone | null {
   if (force || clone?.remotes.some((remote) => sameRepository(remote, pullRequest)) === true) return clone;
   if (silence === "absent") {
     const hint = "--force-cwd does without it.";
@@ -101,13 +101,13 @@ export function requireClone(
 }
 
 /** The clone's present head. */
-export async function headOf(deps: Deps, { root }: Clone): Promise<string | null> {
+export async function headOf(deps: Deps, { root }: ReviewClone): Promise<string | null> {
   const git = await gitIn(deps, root);
   if (git === null) return null;
   return (await said(git, ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])).text;
 }
 
-export interface Place {
+export interface ReviewPlace {
   readonly cwd: string;
   readonly pullRequest: PullRequest;
   /** The run to continue. Null: a new run. */
@@ -118,7 +118,7 @@ export interface Place {
  * Allows one turn per pull request and checkout: two agents would change the same files for the same comments. Held
  * until the result is disposed of. Ignores the run to continue: if it is working, its own lease refuses.
  */
-export async function soleTurn(deps: Deps, { cwd, pullRequest, handle }: Place): Promise<Disposable> {
+export async function soleTurn(deps: Deps, { cwd, pullRequest, handle }: ReviewPlace): Promise<Disposable> {
   const checkout = checkoutOf(cwd);
   const subject = subjectOf(pullRequest).toLowerCase();
   const digest = createHash("sha256").update(`${subject}\0${checkout}`).digest("hex").slice(0, 16);
@@ -147,7 +147,7 @@ function checkoutOf(cwd: string): string {
   return repositoriesOf(cwd)[0] ?? cwd;
 }
 
-function busy({ cwd, pullRequest }: Pick<Place, "cwd" | "pullRequest">, handle: string | null): Fault {
+function busy({ cwd, pullRequest }: Pick<ReviewPlace, "cwd" | "pullRequest">, handle: string | null): Fault {
   const where = `${titleOf(pullRequest)} in ${cwd}`;
   const message =
     handle === null
@@ -157,7 +157,11 @@ function busy({ cwd, pullRequest }: Pick<Place, "cwd" | "pullRequest">, handle: 
 }
 
 /** `context` lines before the comment's line, that line, and as many after it. Null: the clone has no such text. */
-export function codeAround(clone: Clone, comment: Comment, context: number): readonly string[] | null {
+export function codeAround(
+  clone: ReviewClone,
+  comment: ReviewComment,
+  context: number,
+): readonly string[] | null {
   const text = readInside(clone.root, comment.filePath);
   if (text === null) return null;
   const lines = text.split(/\r?\n/);

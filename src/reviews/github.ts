@@ -4,10 +4,10 @@
  */
 import { Fault } from "../core/faults.ts";
 import { arrayIn, fieldIn, isObject, objectIn, stringIn } from "../lib/json.ts";
-import { type Client, connect, type HttpOptions, type Repository } from "../github/github.ts";
-import type { Comment, PullRequest } from "./reviews.ts";
+import { type GitHubClient, connectGitHub, type HttpOptions, type Repository } from "../github/github.ts";
+import type { ReviewComment, PullRequest } from "./reviews.ts";
 
-export interface GitHub {
+export interface ReviewGitHub {
   /** Calls `progress` with the number so far, from the second page on. */
   comments(pullRequest: PullRequest, progress: (comments: number) => void): Promise<FromGitHub>;
   about(pullRequest: PullRequest): Promise<{ readonly title: string | null; readonly head: string | null }>;
@@ -19,15 +19,15 @@ export interface GitHub {
 }
 
 export interface FromGitHub {
-  readonly comments: readonly Comment[];
+  readonly comments: readonly ReviewComment[];
   readonly warnings: readonly string[];
 }
 
 const PAGE = 100;
 const MAX_PAGES = 200;
 
-export async function openGitHub(options: HttpOptions): Promise<GitHub> {
-  const client = await connect(options);
+export async function openGitHub(options: HttpOptions): Promise<ReviewGitHub> {
+  const client = await connectGitHub(options);
   return {
     async comments(pullRequest, progress) {
       const [listed, threads] = await Promise.all([
@@ -66,11 +66,11 @@ function place({ owner, repository, number }: PullRequest) {
 }
 
 async function listComments(
-  client: Client,
+  client: GitHubClient,
   pullRequest: PullRequest,
   progress: (comments: number) => void,
 ): Promise<FromGitHub> {
-  const comments = new Map<string, Comment>();
+  const comments = new Map<string, ReviewComment>();
   const warnings: string[] = [];
   let strange = 0;
   let pages = 0;
@@ -94,7 +94,7 @@ async function listComments(
 
 /** A full page without a next link may not be the last: its link may be as old as the cached page. */
 async function* commentPages(
-  client: Client,
+  client: GitHubClient,
   pullRequest: PullRequest,
 ): AsyncGenerator<readonly unknown[], void> {
   const route = "GET /repos/{owner}/{repo}/pulls/{pull_number}/comments";
@@ -113,7 +113,7 @@ async function* commentPages(
 }
 
 /** As documented for "List review comments on a pull request". Null: anything else. */
-function toComment(item: unknown): Comment | null {
+function toComment(item: unknown): ReviewComment | null {
   const id = idIn(item, "id");
   const [filePath, body] = [stringIn(item, "path"), stringIn(item, "body")];
   const createdAt = stringIn(item, "created_at") ?? "";
@@ -170,7 +170,7 @@ interface Threads {
 
 /** Only GraphQL has this state, and it needs a token; without it the state is unknown, which blocks nothing. */
 async function resolvedThreads(
-  client: Client,
+  client: GitHubClient,
   pullRequest: PullRequest,
   options: HttpOptions,
 ): Promise<Threads> {

@@ -5,7 +5,7 @@
 import { harmless, harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
 import { titleOf } from "./pull-request.ts";
-import type { Comment, Loaded, PullRequest } from "./reviews.ts";
+import type { ReviewComment, Loaded, PullRequest } from "./reviews.ts";
 
 export function toMarkdown(
   pullRequest: PullRequest,
@@ -16,7 +16,7 @@ export function toMarkdown(
   return [head, ...comments.map(section)].join("\n");
 }
 
-function section(comment: Comment): string {
+function section(comment: ReviewComment): string {
   const line = comment.line ?? comment.originalLine;
   const state = comment.resolved === null ? "unknown" : comment.resolved ? "resolved" : "unresolved";
   const facts = [

@@ -2,10 +2,10 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { cpuMs } from "../../test/cpu.ts";
 import { composePrompt, markOf, PROMPT_LIMITS, type PromptOrder } from "./prompt.ts";
-import type { Comment } from "./reviews.ts";
+import type { ReviewComment } from "./reviews.ts";
 
 const NONCE = "k3f9x2";
-const COMMENT: Comment = {
+const COMMENT: ReviewComment = {
   id: "10",
   author: "octocat",
   association: "MEMBER",
@@ -26,7 +26,7 @@ const ORDER: PromptOrder = {
   nonce: NONCE,
   known: null,
 };
-const prompt = (change: Partial<Comment>) =>
+const prompt = (change: Partial<ReviewComment>) =>
   composePrompt({ ...ORDER, comments: [{ ...COMMENT, ...change }] });
 /** The text between the marks. */
 function quoted(text: string): string {
@@ -200,7 +200,7 @@ const text = fc.oneof(
     "<!--",
   ),
 );
-const comment: fc.Arbitrary<Comment> = fc.record({
+const comment: fc.Arbitrary<ReviewComment> = fc.record({
   id: text,
   author: text,
   association: fc.option(text),

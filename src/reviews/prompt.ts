@@ -7,13 +7,13 @@
  * and the approvals do that.
  */
 import { plural } from "../lib/plural.ts";
-import type { Comment, PullRequest } from "./reviews.ts";
+import type { ReviewComment, PullRequest } from "./reviews.ts";
 import { titleOf } from "./pull-request.ts";
 
 export interface PromptOrder {
   readonly pullRequest: PullRequest;
   readonly title: string | null;
-  readonly comments: readonly Comment[];
+  readonly comments: readonly ReviewComment[];
   /** Unpredictable and different for each prompt: letters and digits. */
   readonly nonce: string;
   /** Marks of comments (`markOf`) that Codex got earlier in this conversation. Null: a fresh conversation. */
@@ -22,7 +22,7 @@ export interface PromptOrder {
 
 export interface Prompt {
   readonly text: string;
-  readonly sent: readonly Comment[];
+  readonly sent: readonly ReviewComment[];
   readonly removed: Removed;
   /** Characters cut from bodies and hunks. */
   readonly cut: number;
@@ -47,7 +47,7 @@ export const PROMPT_LIMITS = {
 } as const;
 
 export function composePrompt(order: PromptOrder): Prompt {
-  const quoted: { comment: Comment; lines: Quoted }[] = [];
+  const quoted: { comment: ReviewComment; lines: Quoted }[] = [];
   const known =
     order.known === null ? null : { marks: order.known, ids: new Set([...order.known].map(idOf)) };
   // `<comment N fence>` and its end, with room for a long number.
@@ -88,7 +88,7 @@ export function composePrompt(order: PromptOrder): Prompt {
 }
 
 /** Equal for an unchanged comment. Neither secret nor proof: texts with equal length and hash count as equal. */
-export function markOf(comment: Comment): string {
+export function markOf(comment: ReviewComment): string {
   let hash = 0x811c9dc5;
   for (let at = 0; at < comment.body.length; at += 1) {
     hash = Math.imul(hash ^ comment.body.charCodeAt(at), 0x01000193);
@@ -135,7 +135,7 @@ interface Quoted {
   readonly cut: number;
 }
 
-function quote(comment: Comment, known: Known | null): Quoted {
+function quote(comment: ReviewComment, known: Known | null): Quoted {
   const looked = beginning(comment.body, PROMPT_LIMITS.looked);
   const body = withoutHtmlComments(looked);
   const hunk = ending(comment.diffHunk, PROMPT_LIMITS.hunk);
@@ -166,7 +166,7 @@ function quote(comment: Comment, known: Known | null): Quoted {
   };
 }
 
-function nameLines(comment: Comment, known: Known | null) {
+function nameLines(comment: ReviewComment, known: Known | null) {
   let count = 0;
   const name = (text: string) => {
     const found = inline(text);
@@ -187,7 +187,7 @@ function nameLines(comment: Comment, known: Known | null) {
   return { lines, count };
 }
 
-function newness(comment: Comment, { marks, ids }: Known): string {
+function newness(comment: ReviewComment, { marks, ids }: Known): string {
   const mark = markOf(comment);
   return marks.has(mark) ? "sent before" : ids.has(idOf(mark)) ? "changed" : "new";
 }

@@ -21,15 +21,15 @@ import * as processes from "../process/process.ts";
 import type { Deps } from "../run/run.ts";
 import { runLike } from "../../test/contracts/store-samples.ts";
 import { memoryStore } from "../../test/contracts/memory-store.ts";
-import { type DeskOptions, findPullRequest, openDesk } from "./review-service.ts";
-import { lookAt } from "./folder.ts";
-import type { Comment } from "./reviews.ts";
+import { type ReviewServiceOptions, findPullRequest, openDesk } from "./review-service.ts";
+import { lookAtFolder } from "./folder.ts";
+import type { ReviewComment } from "./reviews.ts";
 import { createSession } from "./sidecar.ts";
 import { reviewsDirectory } from "./transcript.ts";
 
 const PULL = { host: "github.com", owner: "acme", repository: "shop", number: 42 };
 const THREAD = "019e0000-0000-7000-8000-000000000001";
-const COMMENT: Comment = {
+const COMMENT: ReviewComment = {
   id: "1",
   author: "octocat",
   association: null,
@@ -84,9 +84,9 @@ function git(...args: string[]): string {
   return execFileSync("git", ["-C", clone, ...me, ...args], { encoding: "utf8", env }).trim();
 }
 
-async function open(change: Partial<DeskOptions> = {}) {
+async function open(change: Partial<ReviewServiceOptions> = {}) {
   const folder =
-    change.folder === undefined ? { at: await lookAt(deps, clone), force: false } : change.folder;
+    change.folder === undefined ? { at: await lookAtFolder(deps, clone), force: false } : change.folder;
   return openDesk(deps, {
     pullRequest: PULL,
     token: null,
@@ -132,17 +132,17 @@ describe("the folder", () => {
     const [code, message] = await faultOf(open());
     expect([code, message]).toEqual(["cwd_invalid", expect.stringContaining(refusal)]);
     expect(message).toContain("--force-cwd");
-    expect(await open({ folder: { at: await lookAt(deps, clone), force: true } })).toBeDefined();
+    expect(await open({ folder: { at: await lookAtFolder(deps, clone), force: true } })).toBeDefined();
     expect(await open({ folder: null })).toBeDefined();
   });
 
   test("needs a clone and a directory", async () => {
-    const at = await lookAt(deps, root);
+    const at = await lookAtFolder(deps, root);
     expect(await faultOf(open({ folder: { at, force: false } }))).toEqual([
       "cwd_invalid",
       expect.stringContaining("is in no git clone, so in none of acme/shop"),
     ]);
-    expect((await faultOf(lookAt(deps, join(root, "gone"))))[0]).toBe("cwd_invalid");
+    expect((await faultOf(lookAtFolder(deps, join(root, "gone"))))[0]).toBe("cwd_invalid");
   });
 
   test("costs one call of git before the first frame", async () => {
@@ -157,7 +157,7 @@ describe("the folder", () => {
         },
       },
     };
-    const at = await lookAt(deps, clone);
+    const at = await lookAtFolder(deps, clone);
     await findPullRequest(deps, "42", { token: null, apiUrl: fake.url, folder: at });
     const desk = await open({ folder: { at, force: false } });
     await desk.load(false);
@@ -171,7 +171,7 @@ describe("the folder", () => {
   });
 
   test("cannot be checked without git, and --force-cwd skips the check", async () => {
-    const at = await lookAt({ ...deps, env: { ...deps.env, PATH: root } }, clone);
+    const at = await lookAtFolder({ ...deps, env: { ...deps.env, PATH: root } }, clone);
     expect(await faultOf(open({ folder: { at, force: false } }))).toEqual([
       "platform_unsupported",
       expect.stringContaining("--force-cwd does without it"),
@@ -187,7 +187,7 @@ describe("the folder", () => {
       stderr: `fatal: detected dubious ownership in repository at '${clone}'`,
       timedOut: false,
     });
-    const at = await lookAt({ ...deps, processes: { ...deps.processes, runTool: refusing } }, clone);
+    const at = await lookAtFolder({ ...deps, processes: { ...deps.processes, runTool: refusing } }, clone);
     const says =
       "belongs to another user, so git does not look into it (git config --global --add safe.directory";
     expect((await faultOf(open({ folder: { at, force: false } })))[1]).toContain(says);
@@ -303,7 +303,7 @@ describe("loading", () => {
 test("a turn gets the folder and the title, and has no place without a folder", async () => {
   const places: unknown[] = [];
   const turn = { done: new Promise<never>(() => {}), answer() {}, interrupt() {}, discard() {} };
-  const begin: DeskOptions["begin"] = (_order, _update, place) => {
+  const begin: ReviewServiceOptions["begin"] = (_order, _update, place) => {
     places.push(place);
     return turn;
   };
@@ -322,7 +322,7 @@ test("a turn gets the folder and the title, and has no place without a folder", 
 
 describe("the pull request", () => {
   const find = async (text: string | null, cwd = clone) =>
-    findPullRequest(deps, text, { token: null, apiUrl: fake.url, folder: await lookAt(deps, cwd) });
+    findPullRequest(deps, text, { token: null, apiUrl: fake.url, folder: await lookAtFolder(deps, cwd) });
   const shop = { ...PULL, owner: "Acme" };
 
   test("is found by a number, a name, or the branch", async () => {

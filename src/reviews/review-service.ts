@@ -8,11 +8,19 @@ import type { Deps } from "../run/run.ts";
 import { selectRun } from "../run/select.ts";
 import { readCommentFile } from "./comment-file.ts";
 import type { RunNow } from "./discovery.ts";
-import { codeAround, distrust, type Folder, headOf, requireClone } from "./folder.ts";
+import { codeAround, distrust, type ReviewFolder, headOf, requireClone } from "./folder.ts";
 import { accessTo, baseRemote, namedHosts } from "../github/github.ts";
-import { type GitHub, openGitHub } from "./github.ts";
+import { type ReviewGitHub, openGitHub } from "./github.ts";
 import { parsePullRequest } from "./pull-request.ts";
-import type { Comment, Desk, Loaded, PullRequest, Turn, TurnOrder, TurnUpdate } from "./reviews.ts";
+import type {
+  ReviewComment,
+  ReviewService,
+  Loaded,
+  PullRequest,
+  ReviewTurn,
+  TurnOrder,
+  TurnUpdate,
+} from "./reviews.ts";
 import { reviewsDirectory } from "./transcript.ts";
 
 export interface GitHubOptions {
@@ -21,18 +29,18 @@ export interface GitHubOptions {
   readonly apiUrl: string | null;
 }
 
-export interface DeskOptions extends GitHubOptions {
+export interface ReviewServiceOptions extends GitHubOptions {
   readonly pullRequest: PullRequest;
   /** A file with comments, instead of GitHub. */
   readonly commentsFile: string | null;
   /** Where Codex works. Null: only reads comments. */
-  readonly folder: { readonly at: Folder; readonly force: boolean } | null;
+  readonly folder: { readonly at: ReviewFolder; readonly force: boolean } | null;
   readonly includeAll: boolean;
   /** A resumed session keeps its approvals. */
   readonly keepApprovals?: boolean;
   /** Called with the number of comments so far, while more are coming. */
   readonly progress: (comments: number) => void;
-  readonly begin: (order: TurnOrder, update: (update: TurnUpdate) => void, place: TurnPlace) => Turn;
+  readonly begin: (order: TurnOrder, update: (update: TurnUpdate) => void, place: TurnPlace) => ReviewTurn;
 }
 
 /** The desk's data that a turn needs. */
@@ -48,7 +56,7 @@ const MAX_REPLY = 64 * 1024 * 1024;
 const TRUSTED = new Set(["OWNER", "MEMBER", "COLLABORATOR"]);
 
 /** Refuses a folder that is not a clone of the pull request's repository. */
-export function openDesk(deps: Deps, options: DeskOptions): Desk {
+export function openDesk(deps: Deps, options: ReviewServiceOptions): ReviewService {
   const { pullRequest, folder } = options;
   const clone = folder === null ? null : requireClone(folder.at, pullRequest, folder.force);
   const warned = new Set<string>();
@@ -76,7 +84,7 @@ export function openDesk(deps: Deps, options: DeskOptions): Desk {
       }
       return known;
     },
-    trusts: (comment: Comment) => options.includeAll || TRUSTED.has(comment.association ?? ""),
+    trusts: (comment: ReviewComment) => options.includeAll || TRUSTED.has(comment.association ?? ""),
     async findInterrupted() {
       await catchUp(deps, pullRequest);
       const found = await (
@@ -115,7 +123,7 @@ async function catchUp(deps: Deps, pullRequest: PullRequest): Promise<void> {
 export async function findPullRequest(
   deps: Deps,
   text: string | null,
-  options: GitHubOptions & { readonly folder: Folder },
+  options: GitHubOptions & { readonly folder: ReviewFolder },
 ): Promise<PullRequest> {
   const { clone, cwd, silence } = options.folder;
   const remotes = clone?.remotes ?? [];
@@ -147,7 +155,11 @@ export async function findPullRequest(
   );
 }
 
-async function load(deps: Deps, options: DeskOptions, headOfClone: Promise<string | null>): Promise<Loaded> {
+async function load(
+  deps: Deps,
+  options: ReviewServiceOptions,
+  headOfClone: Promise<string | null>,
+): Promise<Loaded> {
   const { pullRequest, commentsFile } = options;
   const folder = await headOfClone;
   if (commentsFile !== null) {
@@ -174,7 +186,7 @@ function headWarning(pullRequest: string | null, folder: string | null): readonl
   ];
 }
 
-function connect(deps: Deps, options: GitHubOptions & { readonly host: string }): Promise<GitHub> {
+function connect(deps: Deps, options: GitHubOptions & { readonly host: string }): Promise<ReviewGitHub> {
   const cacheDirectory = deps.state.writable ? join(reviewsDirectory(deps.state), "cache") : null;
   if (cacheDirectory !== null) makeDirectory(cacheDirectory);
   return openGitHub({

@@ -2,13 +2,13 @@
  * A pull request's review comments, worked on by Codex in a conversation that survives interruption. The door of this
  * folder: the interface for the terminal UI and the headless command. Knows neither.
  */
-import type { Decision, EngineEvent, Question } from "../core/events.ts";
+import type { QuestionAnswer, EngineEvent, Question } from "../core/events.ts";
 import type { FaultCode } from "../core/faults.ts";
 
 export { toJsonLines } from "./comment-file.ts";
 export { findPullRequest, openDesk } from "./review-service.ts";
 export { followSession } from "./elsewhere.ts";
-export { lookAt } from "./folder.ts";
+export { lookAtFolder } from "./folder.ts";
 export { damagedSidecars } from "./health.ts";
 export { toMarkdown } from "./markdown.ts";
 export { sessionRemoval } from "./removal.ts";
@@ -23,7 +23,7 @@ export interface PullRequest {
 }
 
 /** A review comment. All texts are untrusted and unchanged; they are made harmless where they are shown or sent. */
-export interface Comment {
+export interface ReviewComment {
   readonly id: string;
   readonly author: string;
   /** The author's association in GitHub's terms: OWNER, MEMBER, COLLABORATOR, CONTRIBUTOR, NONE, …. Null: unknown. */
@@ -42,7 +42,7 @@ export interface Comment {
 }
 
 export interface Loaded {
-  readonly comments: readonly Comment[];
+  readonly comments: readonly ReviewComment[];
   readonly title: string | null;
   /** The heads of the pull request and of Codex's folder, if known. */
   readonly head: { readonly pullRequest: string | null; readonly folder: string | null };
@@ -68,7 +68,7 @@ export interface InterruptedSession {
 }
 
 export interface TurnOrder {
-  readonly comments: readonly Comment[];
+  readonly comments: readonly ReviewComment[];
   /** Null: a fresh conversation. */
   readonly resume: InterruptedSession | null;
 }
@@ -80,7 +80,7 @@ export type TurnUpdate =
   /** Codex waits for `Turn.answer`. */
   | { readonly type: "question"; readonly question: Question }
   /** Answered by the user or by a kept approval, or abandoned. */
-  | { readonly type: "settled"; readonly id: string; readonly decision: Decision | null };
+  | { readonly type: "settled"; readonly id: string; readonly decision: QuestionAnswer | null };
 
 export interface TurnResult {
   readonly status: "completed" | "interrupted" | "failed" | "cancelled";
@@ -103,10 +103,10 @@ export interface TurnResult {
 }
 
 /** One running Codex turn. */
-export interface Turn {
+export interface ReviewTurn {
   /** Rejects only with a Fault. */
   readonly done: Promise<TurnResult>;
-  answer(id: string, decision: Decision): void;
+  answer(id: string, decision: QuestionAnswer): void;
   /** Asks Codex to stop; the session is offered again. */
   interrupt(): void;
   /** Ends it for good: the session is recorded as cancelled and not offered again. */
@@ -114,16 +114,16 @@ export interface Turn {
 }
 
 /** All operations on one pull request. */
-export interface Desk {
+export interface ReviewService {
   readonly pullRequest: PullRequest;
   /** `fresh` asks GitHub again instead of using cached data. */
   load(fresh: boolean): Promise<Loaded>;
   /** Comments to send without a selection: those of trusted authors, or all with `--include-all`. */
-  trusts(comment: Comment): boolean;
+  trusts(comment: ReviewComment): boolean;
   findInterrupted(): Promise<InterruptedSession | null>;
   /** Records that the user declined it; it is not offered again. */
   decline(session: InterruptedSession): Promise<void>;
-  begin(order: TurnOrder, update: (update: TurnUpdate) => void): Turn;
+  begin(order: TurnOrder, update: (update: TurnUpdate) => void): ReviewTurn;
   /** The present lines of the file around the comment. Null: missing. */
-  codeAround(comment: Comment, lines: number): Promise<readonly string[] | null>;
+  codeAround(comment: ReviewComment, lines: number): Promise<readonly string[] | null>;
 }

@@ -16,14 +16,14 @@ import {
 } from "../state/state.ts";
 import { join } from "node:path";
 import type { Clock } from "../core/deps.ts";
-import type { Decision, FileChange } from "../core/events.ts";
+import type { QuestionAnswer, FileChange } from "../core/events.ts";
 import { parseObject } from "../lib/json.ts";
 
 /** Separates two attempts in one transcript. */
 export const RESUMED = "--- session resumed ---";
 const MAX_LINE = 16 * 1024 * 1024;
 
-export type Remark =
+export type TranscriptRemark =
   | {
       readonly type: "session_resumed";
       readonly text: typeof RESUMED;
@@ -50,7 +50,7 @@ export type Remark =
       readonly what: string;
       /** The diff of each file, cut and without secrets; the line with Codex's announcement has it in full. */
       readonly changes?: readonly FileChange[];
-      readonly decision: Decision;
+      readonly decision: QuestionAnswer;
       /** `kept`: by an earlier approval of the session; `policy`: by --approve, without asking. */
       readonly by: "user" | "kept" | "policy";
     }
@@ -112,7 +112,7 @@ export class Transcript implements Disposable {
   }
 
   /** On disk when it returns. */
-  remark(remark: Remark): void {
+  remark(remark: TranscriptRemark): void {
     this.#write(`{"t":${this.#now()},${JSON.stringify(remark).slice(1)}`);
     this.#sync();
   }

@@ -5,13 +5,13 @@
  */
 import { createHash } from "node:crypto";
 import type { Clock } from "../core/deps.ts";
-import type { Decision, FileChange, Outcome, Question } from "../core/events.ts";
+import type { QuestionAnswer, FileChange, Outcome, Question } from "../core/events.ts";
 import type { Redact } from "../lib/secrets.ts";
 import type { InterruptedSession, PullRequest } from "./reviews.ts";
 import { createSession, openSession, type SessionFile, type Sidecar } from "./sidecar.ts";
-import { openTranscript, type Remark, RESUMED, type Transcript } from "./transcript.ts";
+import { openTranscript, type TranscriptRemark, RESUMED, type Transcript } from "./transcript.ts";
 
-export interface BookOptions {
+export interface TurnRecorderOptions {
   readonly directory: string;
   readonly pullRequest: PullRequest;
   readonly clock: Clock;
@@ -20,16 +20,16 @@ export interface BookOptions {
   readonly redact: Redact;
 }
 
-type Approval = Extract<Remark, { type: "approval" }>;
+type Approval = Extract<TranscriptRemark, { type: "approval" }>;
 
-export class Book implements Disposable {
-  readonly #options: BookOptions;
+export class TurnRecorder implements Disposable {
+  readonly #options: TurnRecorderOptions;
   #session: SessionFile | null;
   #transcript: Transcript | null = null;
   #begun = false;
 
   /** Refuses an invalid sidecar, as `openSession` does. */
-  constructor(options: BookOptions) {
+  constructor(options: TurnRecorderOptions) {
     this.#options = options;
     this.#session = options.resume === null ? null : openSession(options.resume.sidecar);
   }
@@ -80,7 +80,7 @@ export class Book implements Disposable {
   }
 
   /** On disk before Codex gets it. */
-  answered(question: Question, decision: Decision, by: Approval["by"]): void {
+  answered(question: Question, decision: QuestionAnswer, by: Approval["by"]): void {
     const { id, about, what } = question;
     const key = keyOf(question);
     const { redact } = this.#options;

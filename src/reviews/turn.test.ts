@@ -3,15 +3,15 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type CodexWorld, type FakePlan, openCodexWorld } from "../../test/codex-world.ts";
-import type { Decision } from "../core/events.ts";
+import type { QuestionAnswer } from "../core/events.ts";
 import { selectRun } from "../run/select.ts";
 import { findInterruptedSession } from "./discovery.ts";
-import type { Comment, InterruptedSession, Turn, TurnUpdate } from "./reviews.ts";
+import type { ReviewComment, InterruptedSession, ReviewTurn, TurnUpdate } from "./reviews.ts";
 import { reviewsDirectory } from "./transcript.ts";
 import { beginTurn, type TurnOptions } from "./turn.ts";
 
 const PULL = { host: "github.com", owner: "acme", repository: "shop", number: 42 };
-const COMMENT: Comment = {
+const COMMENT: ReviewComment = {
   id: "1",
   author: "octocat",
   association: "OWNER",
@@ -47,7 +47,7 @@ beforeEach(async () => {
 afterEach(() => world[Symbol.dispose]());
 
 interface Begun {
-  readonly turn: Turn;
+  readonly turn: ReviewTurn;
   readonly updates: TurnUpdate[];
   readonly until: (what: string) => Promise<void>;
 }
@@ -55,9 +55,9 @@ interface Begun {
 interface Case extends Partial<TurnOptions> {
   readonly plan?: FakePlan;
   readonly resume?: InterruptedSession | null;
-  readonly comments?: readonly Comment[];
+  readonly comments?: readonly ReviewComment[];
   /** The answer to each question. */
-  readonly decide?: Decision;
+  readonly decide?: QuestionAnswer;
 }
 
 function begin({ plan = {}, resume = null, comments = [COMMENT], decide, ...options }: Case = {}): Begun {
@@ -525,7 +525,7 @@ function match(pattern: RegExp): unknown {
 }
 
 describe("approvals", () => {
-  const answers: readonly (readonly [Decision, wire: string, status: string, kept: number])[] = [
+  const answers: readonly (readonly [QuestionAnswer, wire: string, status: string, kept: number])[] = [
     ["accept", "accept", "completed", 0],
     ["accept_for_session", "acceptForSession", "completed", 1],
     ["decline", "decline", "completed", 0],

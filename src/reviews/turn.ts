@@ -5,7 +5,7 @@
  * The code that starts Codex loads when a turn begins: the first frame of a UI does not need it.
  */
 import { dirname } from "node:path";
-import type { Decision, Outcome, Question, SeenEvent } from "../core/events.ts";
+import type { QuestionAnswer, Outcome, Question, SeenEvent } from "../core/events.ts";
 import { exitCodeOf, Fault, type FaultCode } from "../core/faults.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import { plural } from "../lib/plural.ts";
@@ -13,8 +13,8 @@ import type { AttemptResult, Deps, Limits, ResumeRequest, StopRequest, Watch } f
 import type { TurnPlace } from "./review-service.ts";
 import type { Prompt } from "./prompt.ts";
 import { subjectOf } from "./pull-request.ts";
-import type { PullRequest, Turn, TurnOrder, TurnResult, TurnUpdate } from "./reviews.ts";
-import type { Book } from "./turn-recorder.ts";
+import type { PullRequest, ReviewTurn, TurnOrder, TurnResult, TurnUpdate } from "./reviews.ts";
+import type { TurnRecorder } from "./turn-recorder.ts";
 
 export interface TurnOptions {
   readonly pullRequest: PullRequest;
@@ -45,7 +45,7 @@ const DISCARD_MS = 3_000;
 
 /** The implementation of `DeskOptions.begin`. */
 export function beginTurn(deps: Deps, options: TurnOptions) {
-  return (order: TurnOrder, update: Update, place: TurnPlace): Turn =>
+  return (order: TurnOrder, update: Update, place: TurnPlace): ReviewTurn =>
     new LiveTurn(deps, options, { order, update, place });
 }
 
@@ -57,17 +57,17 @@ interface Wish {
 
 interface Open {
   readonly question: Question;
-  resolve(decision: Decision): void;
+  resolve(decision: QuestionAnswer): void;
   reject(fault: Fault): void;
 }
 
-class LiveTurn implements Turn {
+class LiveTurn implements ReviewTurn {
   readonly done: Promise<TurnResult>;
   readonly #deps: Deps;
   readonly #options: TurnOptions;
   readonly #wish: Wish;
   readonly #open = new Map<string, Open>();
-  #book: Book | null = null;
+  #book: TurnRecorder | null = null;
   #handle: string;
   /** Codex has received the comments. */
   #started = false;
@@ -86,7 +86,7 @@ class LiveTurn implements Turn {
     this.done = this.#work();
   }
 
-  answer(id: string, decision: Decision): void {
+  answer(id: string, decision: QuestionAnswer): void {
     const open = this.#open.get(id);
     if (open === undefined) return;
     this.#open.delete(id);
@@ -156,7 +156,7 @@ class LiveTurn implements Turn {
     const [
       { ownRules, redactorFor, resumeRun, startRun, withoutRepository },
       { composePrompt, markOf },
-      { Book: Opened },
+      { TurnRecorder: Opened },
       { reviewsDirectory },
       { soleTurn },
     ] = await Promise.all([
@@ -252,7 +252,7 @@ class LiveTurn implements Turn {
     } as const;
   }
 
-  #watch(book: Book, prompt: Prompt, marks: readonly string[]): Watch {
+  #watch(book: TurnRecorder, prompt: Prompt, marks: readonly string[]): Watch {
     return {
       raw: () => undefined,
       status() {},
@@ -271,7 +271,7 @@ class LiveTurn implements Turn {
   }
 
   #recorded(
-    book: Book,
+    book: TurnRecorder,
     { run, attempt, prompt }: { run: RunRecord; attempt: AttemptRecord; prompt: Prompt },
   ): void {
     const { order, place, update } = this.#wish;
@@ -289,7 +289,7 @@ class LiveTurn implements Turn {
     if (!this.#options.attended) for (const text of own) this.#deps.log.warn(text);
   }
 
-  #events(book: Book, seen: readonly SeenEvent[], marks: readonly string[]): void {
+  #events(book: TurnRecorder, seen: readonly SeenEvent[], marks: readonly string[]): void {
     for (const { event } of seen) {
       if (event.type === "session") book.named(event.session);
       if (event.type === "turn_started") {
@@ -300,7 +300,7 @@ class LiveTurn implements Turn {
     }
   }
 
-  async #ask(book: Book, question: Question): Promise<Decision> {
+  async #ask(book: TurnRecorder, question: Question): Promise<QuestionAnswer> {
     this.#wish.update({ type: "question", question });
     if (this.#options.keepApprovals && book.isKept(question)) {
       return this.#answered(question, "accept", "kept");
@@ -310,7 +310,7 @@ class LiveTurn implements Turn {
   }
 
   /** In the transcript before Codex gets it. */
-  #answered(question: Question, decision: Decision, by: "user" | "kept" | "policy"): Decision {
+  #answered(question: Question, decision: QuestionAnswer, by: "user" | "kept" | "policy"): QuestionAnswer {
     this.#book?.answered(question, decision, by);
     this.#wish.update({ type: "settled", id: question.id, decision });
     return decision;

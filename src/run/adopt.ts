@@ -13,7 +13,7 @@ import { allEngines, environmentOf, findEngine, findProgram, trustNow, versionOf
 import { copiesOf } from "./copies.ts";
 import { takeEscrow } from "./escrow.ts";
 import { excerpt, redactorFor, rightsVariables } from "./launch.ts";
-import { holdRun } from "./leases.ts";
+import { leaseRun } from "./leases.ts";
 
 export interface Conversation extends FoundSession {
   readonly engine: string;
@@ -77,7 +77,7 @@ export async function adoptSession(deps: Deps, request: AdoptRequest): Promise<A
   const { home } = environmentOf(deps, engine, []);
   await assertUsable(engine, found, cwd, home);
   const run = await newRun(deps, engine, { ...found, cwd }, request.name);
-  await using hold = await holdRun(deps, run);
+  await using hold = await leaseRun(deps, run);
   // Of two adoptions at once the second finds the session held, or the run of the first.
   await hold.holdSession(run, found.id);
   const first = (await runsBySession(deps, engine.id)).get(found.id);

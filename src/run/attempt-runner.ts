@@ -9,12 +9,12 @@ import { agentLock, attemptDir, openTape, removeQuietly, type Tape } from "../st
 import type { EngineEvent, Exit, Outcome, SeenEvent, Stream, Tokens, Trouble } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import { type LiveAgent, TAIL_BYTES } from "../drivers/drivers.ts";
-import { connect, endRest, noteUnheard, Questions, StartTurn } from "./connect.ts";
+import { connectDialogue, endRest, noteUnheard, Questions, StartTurn } from "./connect.ts";
 import { type Deps, isoNow } from "./deps.ts";
 import { EscrowKeeper, PUT_BACK } from "./escrow-keeper.ts";
 import {
   chosenSession,
-  type Held,
+  type AttemptEnd,
   intendedAttempt,
   type Job,
   neverStarted,
@@ -30,9 +30,9 @@ import {
   describeExpired,
   expired,
   firstPulse,
-  type Pulse,
-  sawEvents,
-  sawOutput,
+  type LivenessState,
+  eventsSeen,
+  outputSeen,
 } from "./liveness.ts";
 import { Observer } from "./observer.ts";
 import { judge, type StopReason } from "./outcome.ts";
@@ -44,7 +44,7 @@ const VERSION_PATIENCE_MS = 1_000;
 /** A tick that comes this late says that we, not the agent, stood still. */
 const LATE_MS = 4_000;
 
-export async function holdAttempt(deps: Deps, job: Job, watch: Watch): Promise<Held> {
+export async function runAttempt(deps: Deps, job: Job, watch: Watch): Promise<AttemptEnd> {
   const attempt = intendedAttempt(deps, job);
   // A place that is not safely ours is refused before anything is recorded.
   const directory = attemptDir(job.run.runDirectory, attempt.n);
@@ -85,7 +85,7 @@ class Holder {
   /** Null: nobody wants to know. */
   readonly #observer: Observer | null;
   #agent: LiveAgent | null = null;
-  #pulse: Pulse;
+  #pulse: LivenessState;
   #lastTick: number;
   #waiting = 0;
   #muted = false;
@@ -120,7 +120,7 @@ class Holder {
     this.#pulse = firstPulse(this.#lastTick);
   }
 
-  async hold(): Promise<Held> {
+  async hold(): Promise<AttemptEnd> {
     this.#watch.onStop((request) => this.#stopRequested(request));
     this.#job.onLeaseLost(() =>
       this.#end({ by: "storage", what: "another process took over this run" }, "terminate"),
@@ -135,7 +135,7 @@ class Holder {
     }
   }
 
-  async #holdAgent(): Promise<Held> {
+  async #holdAgent(): Promise<AttemptEnd> {
     // A stop that was asked for before there was an agent: there is none to be stopped, and none is started.
     if (this.#stop !== null) return this.#finish(NO_EXIT);
     this.#lastTick = this.#deps.clock.mono();
@@ -189,7 +189,7 @@ class Holder {
     const { run } = this.#job;
     const { cwd, n } = this.#ledger.attempt;
     try {
-      return await connect(
+      return await connectDialogue(
         this.#deps,
         this.#job,
         { cwd, n },
@@ -218,7 +218,7 @@ class Holder {
   #raw(stream: Stream, chunk: Buffer): void {
     if (!this.#recording(() => this.#tape.raw(stream, chunk))) return;
     // A reader sees every line of structured output; elsewhere the bytes themselves are the sign of life.
-    if (!this.#job.command.structured) this.#pulse = sawOutput(this.#pulse, this.#deps.clock.mono());
+    if (!this.#job.command.structured) this.#pulse = outputSeen(this.#pulse, this.#deps.clock.mono());
     if (stream === "stdout") this.#observer?.output(chunk);
     if (this.#muted) return;
     const wait = this.#watch.raw(stream, chunk);
@@ -232,7 +232,7 @@ class Holder {
   }
 
   #events(seen: readonly SeenEvent[]): void {
-    this.#pulse = sawEvents(this.#pulse, seen, this.#deps.clock.mono());
+    this.#pulse = eventsSeen(this.#pulse, seen, this.#deps.clock.mono());
     this.#recording(() => {
       this.#saw(this.#witness.heard(seen));
       for (const { event } of seen) this.#understand(event);
@@ -331,7 +331,7 @@ class Holder {
     if (passed - 1_000 > LATE_MS) this.#pulse = delayed(this.#pulse, passed - 1_000, now);
     else {
       if (this.#questions.waiting) this.#pulse = delayed(this.#pulse, passed, now);
-      if (this.#waiting > 0) this.#pulse = sawOutput(this.#pulse, now);
+      if (this.#waiting > 0) this.#pulse = outputSeen(this.#pulse, now);
       this.#watchOver(now);
     }
     this.#watch.status({
@@ -352,7 +352,7 @@ class Holder {
     this.#end({ by: "deadline", what }, this.#stop === null ? "interrupt" : "terminate");
   }
 
-  async #finish(exit: Exit): Promise<Held> {
+  async #finish(exit: Exit): Promise<AttemptEnd> {
     this.#keeper.stop();
     if (this.#job.interactive || this.#ledger.attempt.reported.length === 0) await this.#findSession(true);
     const bytes = await this.#closeTape();

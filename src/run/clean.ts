@@ -16,7 +16,7 @@ import {
   assertAllRecorded,
   assertNoBatch,
   assertNoneUnknown,
-  holdRun,
+  leaseRun,
   isDead,
   liveOwner,
 } from "./leases.ts";
@@ -40,7 +40,7 @@ export async function removeRun(deps: Deps, run: RunRecord, options: CleanOption
   assertOwnState(deps);
   await assertNotLive(deps, run);
   await assertNotNeeded(deps, run, options);
-  await using _held = await withReserve(deps, () => holdRun(deps, run));
+  await using _held = await withReserve(deps, () => leaseRun(deps, run));
   await assertNoneUnknown(deps, run);
   // An agent that outlived its owner would work on in a directory that is gone, and nothing would name it. Only what a
   // finished turn left running in the user's own directory, a server say, is the user's.

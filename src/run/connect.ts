@@ -3,23 +3,28 @@
  * to the caller.
  */
 import { agentLock, removeQuietly, startLock } from "../state/state.ts";
-import type { Decision, Outcome, Question } from "../core/events.ts";
+import type { QuestionAnswer, Outcome, Question } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import { type DialogueHooks, type LiveAgent, openAgent, openDialogue } from "../drivers/drivers.ts";
 import { type FileLock, lockFile } from "../store/store.ts";
 import type { Deps } from "./deps.ts";
-import { type Job, markerOf, type Watch } from "./job.ts";
+import { type Job, attemptMarker, type Watch } from "./job.ts";
 import { prepareLock } from "./leases.ts";
 import type { Ledger } from "./ledger.ts";
 import { cannotBeEnded } from "./stop.ts";
 
-export interface Place {
+export interface DialoguePlace {
   readonly cwd: string;
   /** The number of the attempt. */
   readonly n: number;
 }
 
-export async function connect(deps: Deps, job: Job, place: Place, hooks: DialogueHooks): Promise<LiveAgent> {
+export async function connectDialogue(
+  deps: Deps,
+  job: Job,
+  place: DialoguePlace,
+  hooks: DialogueHooks,
+): Promise<LiveAgent> {
   const lock = agentLock(job.run, place.n);
   prepareLock(deps, lock);
   try {
@@ -33,13 +38,13 @@ export async function connect(deps: Deps, job: Job, place: Place, hooks: Dialogu
 function open(
   deps: Deps,
   job: Job,
-  { cwd, n, lock }: Place & { readonly lock: string },
+  { cwd, n, lock }: DialoguePlace & { readonly lock: string },
   hooks: DialogueHooks,
 ): Promise<LiveAgent> {
   const { command, engine, env, mode, interactive, size } = job;
   const [file, ...first] = job.program;
   const child = { file, args: [...first, ...command.args], cwd, env, lock };
-  const marker = markerOf(job.run.runId, n);
+  const marker = attemptMarker(job.run.runId, n);
   const now = () => deps.clock.now();
   if (command.dialogue !== undefined) {
     return openDialogue({ child, marker, dialogue: command.dialogue(now), hooks });
@@ -143,7 +148,7 @@ async function lockOrGoOn(deps: Deps, path: string): Promise<FileLock | "none" |
 }
 
 export interface QuestionHooks {
-  answer(id: string, decision: Decision): void;
+  answer(id: string, decision: QuestionAnswer): void;
   /** The caller could not keep the answer. */
   fault(fault: Fault): void;
 }

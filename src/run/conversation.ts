@@ -3,9 +3,9 @@
  * What one state of a conversation holds and another one lacks.
  */
 import type { AttemptRecord, Escrow, SeenSession, Session, SessionSource } from "../core/records.ts";
-import type { Ask, Located } from "../engines/engine.ts";
+import type { AttemptRequest, Located } from "../engines/engine.ts";
 
-export interface Settled {
+export interface SettledSession {
   readonly session: SeenSession | null;
   /** More than one id was seen and the store could not confirm more than the one that stays. */
   readonly mismatch: boolean;
@@ -24,7 +24,7 @@ export function observe(seen: readonly SeenSession[], next: SeenSession): readon
  * The ids one attempt saw → the one that counts. Ids that the store confirms (present, written in this attempt,
  * same directory) win, the last of them; where the store cannot tell, the first id stays.
  */
-export function settle(seen: readonly SeenSession[], confirmed: ReadonlySet<string>): Settled {
+export function settle(seen: readonly SeenSession[], confirmed: ReadonlySet<string>): SettledSession {
   const known = seen.filter((one) => confirmed.has(one.value));
   const reported = seen.filter((one) => one.source !== "chosen");
   const distinct = new Set(seen.map((one) => one.value));
@@ -103,10 +103,10 @@ export function saidSince(copy: Escrow, attempts: readonly AttemptRecord[]): str
 }
 
 /** What was said, by the engine's own ids of messages and parts. */
-export type Words = ReadonlyMap<string, string>;
+export type ConversationWords = ReadonlyMap<string, string>;
 
 /** An answer grows; when it is complete, the engine cuts the space behind it. */
-function holdsWords(has: Words, id: string, words: string): boolean {
+function holdsWords(has: ConversationWords, id: string, words: string): boolean {
   return has.get(id)?.startsWith(words.trimEnd()) === true;
 }
 
@@ -125,7 +125,7 @@ export function isNothing({ gone, changed }: Missing): boolean {
 }
 
 /** What an export holds and another one, or the engine's store, lacks. Null: it cannot be told. */
-export function differenceOf(had: Words | null, has: Words | null): Missing | null {
+export function differenceOf(had: ConversationWords | null, has: ConversationWords | null): Missing | null {
   if (had === null || has === null) return null;
   const lost = [...had].filter(([id, words]) => !holdsWords(has, id, words));
   const gone = lost.filter(([id]) => !has.has(id)).length;
@@ -142,10 +142,10 @@ export function isBlank(located: Located): boolean {
   return located.state === "unusable" && located.blank === true;
 }
 
-export type Rights = Pick<Ask, "rights" | "rightsUnknown">;
+export type ConversationRights = Pick<AttemptRequest, "rights" | "rightsUnknown">;
 
 /** The rights that a session tells. */
-export function rightsIn(located: Located): Rights {
+export function rightsIn(located: Located): ConversationRights {
   if (located.state === "unknown") return { rightsUnknown: located.why };
   if (located.state === "absent") return {};
   const { rights, rightsUnknown } = located;

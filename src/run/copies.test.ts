@@ -8,7 +8,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { keepEscrowText } from "../state/state.ts";
 import type { AttemptRecord, Escrow, RunRecord } from "../core/records.ts";
 import type { Located } from "../engines/engine.ts";
-import { findEngine } from "../engines/engines.ts";
+import { builtInEngine } from "../engines/engines.ts";
 import { rightsIn, saidSince } from "./conversation.ts";
 import {
   copiesOf,
@@ -88,7 +88,7 @@ test.each(Object.entries(cases))(
 );
 
 function engineOf(id: string) {
-  const engine = findEngine(id);
+  const engine = builtInEngine(id);
   if (engine === undefined) throw new Error("no engine");
   return engine;
 }

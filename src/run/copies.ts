@@ -20,12 +20,12 @@ import {
   isConfirmed,
   isNothing,
   type Missing,
-  type Rights,
+  type ConversationRights,
   rightsIn,
   saidSince,
-  type Words,
+  type ConversationWords,
 } from "./conversation.ts";
-import { describeLocated, type KnownSession, oneOf } from "./plan.ts";
+import { describeLocated, type KnownSession, oneOfThese } from "./plan.ts";
 
 type Copies = Pick<RunRecord, "escrow" | "kept">;
 
@@ -58,14 +58,14 @@ export async function lacking(
   const since = (await keepsOwn(engine, run, copy, located)) ? null : saidSince(copy, attempts);
   // Attempts alone do not tell: what was said before the copy was made may be in another copy only.
   const others = await lackedWith(engine, run, copy, located);
-  const named = others.map((other) => `copy ${nameOf(other)}`).join(" and ");
+  const named = others.map((other) => `copy ${copyName(other)}`).join(" and ");
   const have = others.length === 1 ? "has" : "have";
   const also = `${named} of the same session ${have} something that the session lacks once this copy is back`;
   return [...(since === null ? [] : [since]), ...(others.length === 0 ? [] : [also])];
 }
 
 /** For people: the first characters of its id, and when it was made. */
-export function nameOf(copy: Escrow): string {
+export function copyName(copy: Escrow): string {
   return `${copyId(copy).slice(0, 8)} (made ${copy.takenAt})`;
 }
 
@@ -127,7 +127,7 @@ async function wordsAfter(
   run: RunRecord,
   copy: Escrow,
   located: Located,
-): Promise<Words | null> {
+): Promise<ConversationWords | null> {
   const back = wordsOf(engine, run, copy.files[0]);
   const there = located.state === "present" ? await storedWords(engine, run, copy.session) : null;
   return back === null ? null : new Map([...back, ...(there ?? [])]);
@@ -173,12 +173,20 @@ export async function continuesFile(run: RunRecord, file: EscrowFile, earlier: E
   return continuesCopy(join(run.runDirectory, "escrow", file.file), earlier);
 }
 
-function wordsOf({ transfer }: Engine, run: RunRecord, copy: EscrowFile | undefined): Words | null {
+function wordsOf(
+  { transfer }: Engine,
+  run: RunRecord,
+  copy: EscrowFile | undefined,
+): ConversationWords | null {
   const text = copy === undefined ? null : readCopy(run.runDirectory, copy);
   return text === null ? null : (transfer?.readExport(text) ?? null);
 }
 
-async function storedWords(engine: Engine, run: RunRecord, session: string): Promise<Words | null> {
+async function storedWords(
+  engine: Engine,
+  run: RunRecord,
+  session: string,
+): Promise<ConversationWords | null> {
   if (run.engineHome === null || engine.transfer === undefined) return null;
   return engine.transfer.wordsIn(session, { home: run.engineHome, cwd: run.cwd }, sessionFiles());
 }
@@ -431,7 +439,7 @@ export function chosenCopy(run: RunRecord, text: string, session: string | undef
 }
 
 /** What a new conversation in an old run is held to: the oldest one that tells. A run whose agent was never started begins now. */
-export function earlierRights(run: RunRecord, found: readonly LookedUp[]): Rights {
+export function earlierRights(run: RunRecord, found: readonly LookedUp[]): ConversationRights {
   const told =
     found.findLast(({ rights }) => rights.rights !== undefined)?.rights.rights ??
     copiesOf(run).find(({ rights }) => rights !== undefined)?.rights;
@@ -449,13 +457,13 @@ export function earlierRights(run: RunRecord, found: readonly LookedUp[]): Right
 export interface LookedUp {
   readonly known: KnownSession;
   readonly located: Located;
-  readonly rights: Rights;
+  readonly rights: ConversationRights;
 }
 
 /** `chosen`: only this one of the run's sessions. */
 export async function lookUp(engine: Engine, run: RunRecord, chosen?: string): Promise<readonly LookedUp[]> {
   const all = candidates(run.sessions, run.session).filter((id) => engine.session.format.test(id));
-  const ids = chosen === undefined ? all : [oneOf(run, all, chosen)];
+  const ids = chosen === undefined ? all : [oneOfThese(run, all, chosen)];
   const { engineHome } = run;
   if (engineHome === null || !engine.can.readStore) {
     const why = "the engine's store cannot be read";

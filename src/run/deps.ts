@@ -22,7 +22,7 @@ export interface Deps {
   /** Those of the runs that another process's live batch of issues is not done with, by their handles. Absent: there are no batches. */
   batchHolds?(
     runs: readonly Pick<RunRecord, "handle" | "subject">[],
-  ): Promise<ReadonlyMap<string, BatchHold>>;
+  ): Promise<ReadonlyMap<string, BatchLease>>;
   /** Eight lower-case hex characters. */
   newHandle(): string;
   /** A random UUID, version 4. */
@@ -30,7 +30,7 @@ export interface Deps {
 }
 
 /** A live batch works on the run's issue: in a turn, at its gate, between turns or waiting for a limit. */
-export interface BatchHold {
+export interface BatchLease {
   readonly batch: string;
   readonly pid: number;
   readonly issue: string;
@@ -43,7 +43,7 @@ export interface BatchHold {
 export async function batchHoldOf(
   deps: Pick<Deps, "batchHolds">,
   run: Pick<RunRecord, "handle" | "subject">,
-): Promise<BatchHold | null> {
+): Promise<BatchLease | null> {
   return (await deps.batchHolds?.([run]))?.get(run.handle) ?? null;
 }
 

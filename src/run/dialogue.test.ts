@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { bundleAgent } from "../../test/actors/bundle.ts";
 import { type CodexWorld, type FakePlan, openCodexWorld } from "../../test/codex-world.ts";
-import type { Decision, Question } from "../core/events.ts";
+import type { QuestionAnswer, Question } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import {
   type AttemptResult,
@@ -122,7 +122,7 @@ describe("questions", () => {
     const asked: Question[] = [];
     const ask = (question: Question) => {
       asked.push(question);
-      return new Promise<Decision>((resolve) => setTimeout(resolve, 5_500, "accept"));
+      return new Promise<QuestionAnswer>((resolve) => setTimeout(resolve, 5_500, "accept"));
     };
     const limits = { ...NO_LIMITS, idleMs: 3_000 };
     const result = await start({ ...DIALOGUE, limits, plan: { ask: ["touch a"] }, watch: { ask } });

@@ -30,7 +30,7 @@ import {
   keepNative,
   widerStart,
 } from "../engines/engines.ts";
-import type { Ask, Command, Engine, SettingsFile } from "../engines/engine.ts";
+import type { AttemptRequest, Command, Engine, SettingsFile } from "../engines/engine.ts";
 import { nearest } from "../lib/suggest.ts";
 import { inTurn } from "../store/store.ts";
 import type { Deps } from "./deps.ts";
@@ -242,7 +242,7 @@ export function ownRules(deps: Deps, engineId: string): string | null {
   return null;
 }
 
-export interface Workplace {
+export interface EnginePlace {
   readonly cwd: string;
   /** Where its repository is, if `cwd` is yet to be made. */
   readonly checkout: string;
@@ -253,7 +253,7 @@ export interface Workplace {
 /** What a start of now finds: whether the engine's own settings, and the options over them, trust the folder. */
 export function trustNow(
   { engine, home }: Pick<EngineSetup, "engine" | "home">,
-  place: Workplace,
+  place: EnginePlace,
 ): Pick<Launch, "folderTrust"> {
   const trust = engine.folderTrust;
   const { folders } = foldersIn(engine, place);
@@ -267,19 +267,19 @@ export function trustNow(
 export function startFolder(
   setup: Pick<EngineSetup, "engine" | "home">,
   request: { readonly cwd: string; readonly isolate: Launch["isolate"] },
-  part: Omit<Workplace, "checkout">,
+  part: Omit<EnginePlace, "checkout">,
 ) {
   const place = { ...part, checkout: request.isolate === "worktree" ? request.cwd : part.cwd };
   const trust = trustNow(setup, place);
-  const own: Pick<Ask, "ownFolder"> = request.isolate === "dir" ? { ownFolder: true } : {};
+  const own: Pick<AttemptRequest, "ownFolder"> = request.isolate === "dir" ? { ownFolder: true } : {};
   return { trust, folder: { ...trust, ...foldersIn(setup.engine, place), ...own } };
 }
 
 /** The folders by which the engine's settings may know the one that it works in. */
 export function foldersIn(
   { folderTrust: trust }: Engine,
-  { cwd, checkout, args }: Omit<Workplace, "interactive">,
-): Pick<Ask, "folders"> {
+  { cwd, checkout, args }: Omit<EnginePlace, "interactive">,
+): Pick<AttemptRequest, "folders"> {
   if (trust === undefined) return {};
   const given = trust.workplace(args, cwd);
   const place = realPath(given) ?? given;
@@ -289,14 +289,14 @@ export function foldersIn(
 }
 
 /** What every start of an engine has besides what the user gives. */
-export interface Standing {
+export interface EngineDefaults {
   /** Native arguments of the config. */
   readonly args: readonly string[];
   /** Variables that bear on what the engine may do. */
   readonly rights: readonly RightsVariable[];
 }
 
-export function standing(deps: Deps, engineId: string): Standing {
+export function engineDefaults(deps: Deps, engineId: string): EngineDefaults {
   const engine = findEngine(deps, engineId);
   const { env, defaultArgs } = environmentOf(deps, engine, []);
   const rights = rightsVariables(engine, env).map(({ name, sha256 }) => ({ name, sha256 }));

@@ -41,7 +41,7 @@ import {
 } from "./copies.ts";
 import { type Deps, isoNow } from "./deps.ts";
 import { type EngineSetup, findEngine } from "./engine-setup.ts";
-import type { RunHold } from "./leases.ts";
+import type { RunLease } from "./leases.ts";
 import { resumeCommand } from "./plan.ts";
 
 interface Taking {
@@ -356,7 +356,7 @@ function dropNewer(run: RunRecord): void {
 export async function restoreEscrow(
   deps: Deps,
   setup: EngineSetup,
-  { run, fence, hold }: Taking & { readonly hold: RunHold },
+  { run, fence, hold }: Taking & { readonly hold: RunLease },
   copy: Escrow | null,
 ): Promise<Copies> {
   if (copy === null || setup.home === null) return run;

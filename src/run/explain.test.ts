@@ -1,11 +1,11 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import type { Engine } from "../engines/engine.ts";
-import { findEngine } from "../engines/engines.ts";
+import { builtInEngine } from "../engines/engines.ts";
 import { type ExplainOptions, explainOutput } from "./explain.ts";
 
-const codex = findEngine("codex")!;
-const demo = findEngine("demo")!;
+const codex = builtInEngine("codex")!;
+const demo = builtInEngine("demo")!;
 const now = () => Date.parse("2026-11-15T09:00:00Z");
 const STDOUT = { stream: "stdout", now, exitCode: null, printed: null } as const;
 const ID = "0199a3f2-0000-7000-8000-000000000001";
@@ -58,9 +58,9 @@ test("a very long output stays bounded", async () => {
 });
 
 describe("how it ended", () => {
-  const opencode = findEngine("opencode")!;
-  const iflow = findEngine("iflow")!;
-  const claude = findEngine("claude")!;
+  const opencode = builtInEngine("opencode")!;
+  const iflow = builtInEngine("iflow")!;
+  const claude = builtInEngine("claude")!;
   const fixture = (name: string) => readFileSync(`src/engines/${name}`, "utf8");
   const explain = (engine: Engine, text: string, options: Partial<ExplainOptions> = {}) =>
     explainOutput(engine, bytes(text, 4_096), { ...STDOUT, ...options });
@@ -111,7 +111,7 @@ describe("how it ended", () => {
 
   describe("stderr alone", () => {
     const stderr = (name: string, exitCode: number | null) =>
-      explain(findEngine(name.split(".")[0] ?? "")!, name.includes("/") ? fixture(`${name}.stderr`) : "", {
+      explain(builtInEngine(name.split(".")[0] ?? "")!, name.includes("/") ? fixture(`${name}.stderr`) : "", {
         ...{ stream: "stderr", exitCode },
       });
 
@@ -132,7 +132,7 @@ describe("how it ended", () => {
 
     test("does not make a failure of a Gemini warning without an exit code", async () => {
       const text = "Warning: the server of a tool is slow.\n";
-      const found = await explain(findEngine("gemini")!, text, { stream: "stderr" });
+      const found = await explain(builtInEngine("gemini")!, text, { stream: "stderr" });
       expect(found).toMatchObject({ outcome: null, troubles: [] });
     });
 

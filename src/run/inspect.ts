@@ -5,7 +5,7 @@
 import { checkEscrow, listAttemptDirs, loadAttemptFile, loadReceipt, loadRunFile } from "../state/state.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, Escrow, Receipt, RunRecord } from "../core/records.ts";
-import { type BatchHold, batchHoldOf, type Deps } from "./deps.ts";
+import { type BatchLease, batchHoldOf, type Deps } from "./deps.ts";
 import { allEngines, environmentOf } from "./engine-setup.ts";
 import { type Recognition, recognition } from "./launch.ts";
 import { liveOwner } from "./leases.ts";
@@ -16,7 +16,7 @@ export interface Inspection {
   /** The process that works on it right now. */
   readonly live: { readonly pid: number } | null;
   /** The live batch that it belongs to, between its turns, too. */
-  readonly batch: BatchHold | null;
+  readonly batch: BatchLease | null;
   /** Oldest first. */
   readonly attempts: readonly InspectedAttempt[];
   readonly escrow: CopyState | "none";

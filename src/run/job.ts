@@ -1,19 +1,20 @@
 /**
  * What the holder is given, what it shows its caller, and the records with which an attempt begins.
  */
+import type { Redact } from "../lib/secrets.ts";
 import { join } from "node:path";
 import { attemptDir, beginAttemptDir, saveAttemptFile, writeAtomic } from "../state/state.ts";
-import type { Decision, Observed, Question, SeenEvent, Stream } from "../core/events.ts";
+import type { QuestionAnswer, Observed, Question, SeenEvent, Stream } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptKind, AttemptRecord, Mode, RunRecord, SeenSession } from "../core/records.ts";
 import type { Command, Engine } from "../engines/engine.ts";
 import { observe } from "./conversation.ts";
 import { type Deps, isoNow } from "./deps.ts";
-import { excerpt, type Redact, storableArgs } from "./launch.ts";
+import { excerpt, storableArgs } from "./launch.ts";
 import type { Limits } from "./liveness.ts";
 import type { StopReason } from "./outcome.ts";
 
-export { markerOf } from "./leases.ts";
+export { attemptMarker } from "./leases.ts";
 
 export interface Job {
   readonly run: RunRecord;
@@ -72,7 +73,7 @@ export interface Watch {
   /** Each line of a dialogue, before it is acted on (`in`) or sent (`out`). */
   wire?(direction: "in" | "out", line: string): void;
   /** The agent waits for this; absent: the answer is no. */
-  ask?(question: Question): Promise<Decision>;
+  ask?(question: Question): Promise<QuestionAnswer>;
   /** A question that needs no answer any more, or was answered. */
   settled?(id: string): void;
 }
@@ -103,7 +104,7 @@ export interface LiveStatus {
   readonly stopping: boolean;
 }
 
-export interface Held {
+export interface AttemptEnd {
   readonly run: RunRecord;
   readonly attempt: AttemptRecord;
   readonly stop: StopReason | null;

@@ -4,12 +4,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { testDeps } from "../../test/deps.ts";
-import type { Standing } from "../core/deps.ts";
+import type { OwnerState } from "../core/deps.ts";
 import type { RunRecord } from "../core/records.ts";
 import { runLike } from "../../test/contracts/store-samples.ts";
 import type { LeaseOwner } from "../store/store.ts";
 import type { Deps } from "./deps.ts";
-import { forsake, forsakeUnrecorded, holdRun, runKey, sessionKey } from "./leases.ts";
+import { forsake, forsakeUnrecorded, leaseRun, runKey, sessionKey } from "./leases.ts";
 
 const S = "0198b5e2-7c1a-4a30-9d6e-1f2a3b4c5d6e";
 const [mine, other] = [runLike(1, { status: "interrupted" }), runLike(2, { status: "running" })];
@@ -20,7 +20,7 @@ const away: LeaseOwner = {
 
 let root: string;
 let deps: Deps;
-let standing: Standing;
+let standing: OwnerState;
 beforeEach(async () => {
   root = mkdtempSync(join(tmpdir(), "reprise-leases-"));
   standing = "doubt";
@@ -34,7 +34,7 @@ afterEach(() => rmSync(root, { recursive: true }));
 const leave = (key: string) => deps.store.acquireLease(key, away, () => false);
 
 async function take(run: RunRecord): Promise<unknown> {
-  await using hold = await holdRun(deps, run);
+  await using hold = await leaseRun(deps, run);
   return await hold.holdSession(run, S).catch((error: unknown) => error);
 }
 

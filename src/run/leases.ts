@@ -44,11 +44,11 @@ const END_MS = 5_000;
 const FLOCK_MS = 5_000;
 
 /** What every process of an attempt carries in its environment. */
-export const markerOf = (runId: string, n: number | ""): string => `${runId}/${n}`;
+export const attemptMarker = (runId: string, n: number | ""): string => `${runId}/${n}`;
 export const runKey = (runId: string): string => `run:${runId}`;
 export const sessionKey = (engine: string, session: string): string => `session:${engine}:${session}`;
 
-export class RunHold implements AsyncDisposable {
+export class RunLease implements AsyncDisposable {
   readonly fence: number;
   readonly #deps: Deps;
   readonly #held: { key: string; fence: number }[];
@@ -152,7 +152,7 @@ export async function assertNoChoice(deps: Deps, run: RunRecord): Promise<void> 
 }
 
 /** Takes the run, or says who has it. A live batch has its runs between their turns, too. */
-export async function holdRun(deps: Deps, run: RunRecord): Promise<RunHold> {
+export async function leaseRun(deps: Deps, run: RunRecord): Promise<RunLease> {
   await assertNoBatch(deps, run);
   const hold = await holdFree(deps, run);
   // A batch writes down that it works on a run before it takes it, so one of the two sees the other.
@@ -182,7 +182,7 @@ export async function assertNoBatch(
   );
 }
 
-async function holdFree(deps: Deps, run: RunRecord): Promise<RunHold> {
+async function holdFree(deps: Deps, run: RunRecord): Promise<RunLease> {
   const looks = run.status === "running" ? PATIENT_LOOKS : FINISHING_LOOKS;
   for (let look = 1; look < looks; look += 1) {
     // `list` holds a run for the moment in which it corrects it.
@@ -195,16 +195,16 @@ async function holdFree(deps: Deps, run: RunRecord): Promise<RunHold> {
   const answer = await deps.store.acquireLease(runKey(run.runId), owner(deps), (other) =>
     ownerLives(deps, other),
   );
-  if (answer.held) return new RunHold(deps, answer.lease);
+  if (answer.held) return new RunLease(deps, answer.lease);
   throw busy(deps, run.handle, answer.by, `run ${run.handle}`);
 }
 
 /** Takes the run if nobody alive has it. */
-export async function tryHoldRun(deps: Deps, runId: string): Promise<RunHold | null> {
+export async function tryHoldRun(deps: Deps, runId: string): Promise<RunLease | null> {
   const answer = await deps.store.acquireLease(runKey(runId), owner(deps), (other) =>
     ownerLives(deps, other),
   );
-  return answer.held ? new RunHold(deps, answer.lease) : null;
+  return answer.held ? new RunLease(deps, answer.lease) : null;
 }
 
 /**
@@ -399,7 +399,7 @@ export async function findUnrecorded(
   for (const n of attemptsIn(runDirectory)) {
     const path = agentLock({ runDirectory }, n);
     if (recorded.numbers.includes(n) || !existsSync(path)) continue;
-    const pids = processes.findMarked(markerOf(runId, n)).map(({ pid }) => pid);
+    const pids = processes.findMarked(attemptMarker(runId, n)).map(({ pid }) => pid);
     const lives = (await lookAt(world, path)) === "held" || pids.length > 0;
     const mayLive = () =>
       !existsSync(ownerGoneFile({ runDirectory }, n)) && processes.hasOtherOwner?.(recorded.owners) === true;
@@ -454,7 +454,7 @@ export function unrecordedAgent({ handle, n, lives, pids }: Unrecorded): string 
  */
 export async function assertNoneUnknown(deps: Deps, run: RunRecord): Promise<void> {
   const marked = deps.processes
-    .findMarkedBy(markerOf(run.runId, ""))
+    .findMarkedBy(attemptMarker(run.runId, ""))
     .filter(({ rest }) => /^\d{1,9}$/.test(rest));
   if (marked.length === 0) return;
   const rows = new Set((await deps.store.listAttempts(run.runId)).map(({ n }) => n));

@@ -1,6 +1,14 @@
 import { expect, test } from "vitest";
 import type { EngineEvent } from "../core/events.ts";
-import { delayed, type Expired, expired, firstPulse, type Limits, sawEvents, sawOutput } from "./liveness.ts";
+import {
+  delayed,
+  type Expired,
+  expired,
+  firstPulse,
+  type Limits,
+  eventsSeen,
+  outputSeen,
+} from "./liveness.ts";
 
 const limits: Limits = { idleMs: 100, toolMs: null, totalMs: null };
 const retry = (delayMs?: number): EngineEvent => ({
@@ -96,9 +104,9 @@ const cases: Record<string, [steps: Step[], at: number, limits: Limits, then: Ex
 test.each(Object.entries(cases))("%s", (_name, [steps, at, given, then]) => {
   let pulse = firstPulse(0);
   for (const [now, step] of steps) {
-    if (step === "bytes") pulse = sawOutput(pulse, now);
+    if (step === "bytes") pulse = outputSeen(pulse, now);
     else if (typeof step === "number") pulse = delayed(pulse, step, now);
-    else pulse = sawEvents(pulse, [{ event: step, stream: "stdout", line: 1 }], now);
+    else pulse = eventsSeen(pulse, [{ event: step, stream: "stdout", line: 1 }], now);
   }
   expect(expired(pulse, given, at)).toEqual(then);
 });

@@ -14,7 +14,7 @@ export interface Limits {
   readonly totalMs: number | null;
 }
 
-export interface Pulse {
+export interface LivenessState {
   readonly startedAt: number;
   readonly lastSign: number;
   readonly silentUntil: number;
@@ -30,17 +30,17 @@ export type Expired = {
 /** How much later than announced a retry may come before the clock runs again. */
 const RETRY_GRACE_MS = 5_000;
 
-export function firstPulse(now: number): Pulse {
+export function firstPulse(now: number): LivenessState {
   return { startedAt: now, lastSign: now, silentUntil: now, tools: new Map() };
 }
 
 /** Output that no reader understands is a sign of life. */
-export function sawOutput(pulse: Pulse, now: number): Pulse {
+export function outputSeen(pulse: LivenessState, now: number): LivenessState {
   return { ...pulse, lastSign: now };
 }
 
 /** We stood still for so long, or somebody thought: nobody's silence counts in that time. The total limit goes on. */
-export function delayed(pulse: Pulse, ms: number, now: number): Pulse {
+export function delayed(pulse: LivenessState, ms: number, now: number): LivenessState {
   const later = (then: number) => Math.min(now, then + ms);
   const tools = [...pulse.tools].map(([id, tool]) => [id, { ...tool, since: later(tool.since) }] as const);
   return {
@@ -51,7 +51,7 @@ export function delayed(pulse: Pulse, ms: number, now: number): Pulse {
   };
 }
 
-export function sawEvents(pulse: Pulse, seen: readonly SeenEvent[], now: number): Pulse {
+export function eventsSeen(pulse: LivenessState, seen: readonly SeenEvent[], now: number): LivenessState {
   let { lastSign, silentUntil } = pulse;
   const tools = new Map(pulse.tools);
   for (const { event } of seen) {
@@ -83,7 +83,7 @@ export function describeExpired({ what, limitMs, tool = "" }: Expired): string {
   }
 }
 
-export function expired(pulse: Pulse, limits: Limits, now: number): Expired | null {
+export function expired(pulse: LivenessState, limits: Limits, now: number): Expired | null {
   if (limits.totalMs !== null && now - pulse.startedAt >= limits.totalMs) {
     return { what: "total", limitMs: limits.totalMs };
   }

@@ -4,14 +4,14 @@ import { createRunDir, ensureIdentity, fileSize, saveRunFile } from "../state/st
 import { Fault } from "../core/faults.ts";
 import { makeRunId } from "../core/ids.ts";
 import type { Launch, Mode, RunRecord } from "../core/records.ts";
-import type { Ask, Command, Engine } from "../engines/engine.ts";
+import type { AttemptRequest, Command, Engine } from "../engines/engine.ts";
 import { refusedOption, widerAnew } from "../engines/engines.ts";
 import { earlierRights, type LookedUp } from "./copies.ts";
 import { type Deps, isoNow } from "./deps.ts";
 import { type EngineSetup, foldersIn } from "./engine-setup.ts";
 import { excerpt, redactorFor, rightsVariables, storableArgs, storableEnv } from "./launch.ts";
 import { optionsOf, resumeCommand } from "./plan.ts";
-import type { Prepared, ResumeWish } from "./prepare.ts";
+import type { PreparedResume, ResumeOptions } from "./prepare.ts";
 
 export interface NewRun {
   readonly request: {
@@ -80,7 +80,11 @@ export interface ForkRequest {
  * The run of a fork: the parent's place, options and rights (I12), and a conversation of its own. The parent's session
  * is not among its sessions, so no later resume can go back to it.
  */
-export function forkedRun(deps: Deps, prepared: Prepared, { runId, session, env }: ForkRequest): RunRecord {
+export function forkedRun(
+  deps: Deps,
+  prepared: PreparedResume,
+  { runId, session, env }: ForkRequest,
+): RunRecord {
   const { run: parent, setup, command, interactive, message } = prepared;
   const redact = redactorFor(setup.env, env);
   return {
@@ -197,7 +201,7 @@ export function assertStartable(engine: Engine, request: UiWish, given: readonly
 export function anewIn(
   { engine, defaultArgs, env }: EngineSetup,
   run: RunRecord,
-  { anew, trustCwd }: Pick<ResumeWish, "anew" | "trustCwd">,
+  { anew, trustCwd }: Pick<ResumeOptions, "anew" | "trustCwd">,
 ): RunRecord {
   const launch = { ...run.launch, trustCwd: run.launch.trustCwd || trustCwd };
   if (anew === undefined) return { ...run, launch };
@@ -263,7 +267,7 @@ export function mayBeginAnew(
 }
 
 /** Whether the next attempt of a run opens the engine's UI. */
-export function reopensUi(engine: Engine, run: RunRecord, wish: ResumeWish): boolean {
+export function reopensUi(engine: Engine, run: RunRecord, wish: ResumeOptions): boolean {
   const wantsUi = wish.message === null && run.launch.interactive;
   if (wantsUi && wish.ui === undefined && !wish.hasTerminal) throw noTerminal(engine, run, wish);
   const interactive = wish.ui === true || wantsUi;
@@ -273,7 +277,7 @@ export function reopensUi(engine: Engine, run: RunRecord, wish: ResumeWish): boo
 }
 
 /** A person's conversation is not told to go on by itself because a terminal is missing. */
-function noTerminal(engine: Engine, { handle }: RunRecord, wish: ResumeWish): Fault {
+function noTerminal(engine: Engine, { handle }: RunRecord, wish: ResumeOptions): Fault {
   return new Fault(
     "usage",
     `Run ${handle} took place in the UI of ${engine.title}, which needs a terminal (and no --json). ` +
@@ -283,7 +287,10 @@ function noTerminal(engine: Engine, { handle }: RunRecord, wish: ResumeWish): Fa
 }
 
 /** Runs of earlier versions do not say: they get no trust that their own options do not bring with them. */
-export function folderIn(engine: Engine, { cwd, launch }: RunRecord): Pick<Ask, "folderTrust" | "folders"> {
+export function folderIn(
+  engine: Engine,
+  { cwd, launch }: RunRecord,
+): Pick<AttemptRequest, "folderTrust" | "folders"> {
   if (engine.folderTrust === undefined) return {};
   const folders = foldersIn(engine, { cwd, checkout: cwd, args: launch.given });
   return { folderTrust: launch.folderTrust ?? "unset", ...folders };

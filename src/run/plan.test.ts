@@ -2,13 +2,13 @@ import { describe, expect, test } from "vitest";
 import { Fault, type FaultCode } from "../core/faults.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import {
-  type Decision,
+  type ResumeDecision,
   goingBack,
   type KnownSession,
   notesFor,
-  oneOf,
+  oneOfThese,
   optionsOf,
-  type Plan,
+  type ResumePlan,
   planResume,
   refusedStart,
   resumeCommand,
@@ -46,7 +46,7 @@ const FACTS: ResumeFacts = {
   damage: "refuse",
 };
 
-const cases: Record<string, [given: Partial<ResumeFacts>, then: Plan | FaultCode]> = {
+const cases: Record<string, [given: Partial<ResumeFacts>, then: ResumePlan | FaultCode]> = {
   "a session that is there": [
     { known: [known("a", "present")] },
     { do: "continue", session: "a", restore: false, passedOver: [] },
@@ -329,11 +329,11 @@ test.each([
   ["33333333", /has no session 33333333\. It has/],
 ])("--session %s selects a session", (given, then) => {
   const ids = ["11111111-a", "11111111-c", "22222222-b"];
-  if (typeof then === "string") expect(oneOf(run, ids, given)).toBe(then);
-  else expect(() => oneOf(run, ids, given)).toThrow(then);
+  if (typeof then === "string") expect(oneOfThese(run, ids, given)).toBe(then);
+  else expect(() => oneOfThese(run, ids, given)).toThrow(then);
 });
 
-function outcomeOf(plan: () => Decision): Plan | FaultCode {
+function outcomeOf(plan: () => ResumeDecision): ResumePlan | FaultCode {
   try {
     const decision = plan();
     return decision.do === "refuse" ? decision.code : decision;

@@ -1,7 +1,7 @@
 /**
  * What a resume does: facts in, one plan out. Nothing has been started, restored or sent when this decides.
  */
-import { type Facts, Fault, type FaultCode } from "../core/faults.ts";
+import { type FaultFacts, Fault, type FaultCode } from "../core/faults.ts";
 import type { AttemptKind, AttemptRecord, RunRecord } from "../core/records.ts";
 import type { Located } from "../engines/engine.ts";
 
@@ -68,7 +68,7 @@ export function describeLocated(id: string, located: Located, engineHome: string
   }
 }
 
-export type Plan =
+export type ResumePlan =
   | {
       readonly do: "continue";
       readonly session: string;
@@ -82,20 +82,20 @@ export type Plan =
   | { readonly do: "fresh" };
 
 /** The plan, or what stands in the way of it. */
-export type Decision = Plan | Refusal;
+export type ResumeDecision = ResumePlan | ResumeRefusal;
 
-export interface Refusal {
+export interface ResumeRefusal {
   readonly do: "refuse";
   readonly code: FaultCode;
   /** As the end of a sentence about the run. */
   readonly why: string;
   /** Options of `resume` with which it goes on all the same, each with what it does. */
   readonly ways: readonly { readonly option: WayOption; readonly does: string }[];
-  readonly facts: Facts;
+  readonly facts: FaultFacts;
 }
 
 /** Neither the engine nor the run has the conversation. */
-export function isGone({ code }: Pick<Refusal, "code">): boolean {
+export function isGone({ code }: Pick<ResumeRefusal, "code">): boolean {
   return code === "session_lost" || code === "session_unknown";
 }
 
@@ -130,7 +130,7 @@ export function optionsOf(wish: Pick<ResumeFacts, "want" | "damage"> & { readonl
  * A place that is gone or another one is a fault; a conversation that cannot be continued is a refusal. What is meant for the
  * newest conversation is told to no earlier one, unless nothing was ever said in the newest.
  */
-export function planResume(facts: ResumeFacts): Decision {
+export function planResume(facts: ResumeFacts): ResumeDecision {
   const { run } = facts;
   assertPlace(facts);
   if (facts.want === "fresh") return { do: "fresh" };
@@ -283,12 +283,12 @@ export function neverBegan(
   );
 }
 
-function noSession(run: RunRecord): Refusal {
+function noSession(run: RunRecord): ResumeRefusal {
   const why = isUnbegun(run) ? NEVER_STARTED : "no session id is known (session.value is null)";
   return { do: "refuse", code: "session_unknown", why, ways: [], facts: { missing: "session.value" } };
 }
 
-function lost(facts: ResumeFacts, session: KnownSession | undefined): Refusal {
+function lost(facts: ResumeFacts, session: KnownSession | undefined): ResumeRefusal {
   const { known } = facts;
   const copy =
     damagedCopy(facts) ??
@@ -327,7 +327,7 @@ function damagedCopy({ copyDamage }: ResumeFacts): string | null {
 }
 
 /** Nothing is sent to a conversation that has lost a part of itself before the user has decided. */
-function damaged(facts: ResumeFacts, session: KnownSession, hasCopy: boolean): Refusal {
+function damaged(facts: ResumeFacts, session: KnownSession, hasCopy: boolean): ResumeRefusal {
   const { title } = facts.engine;
   const what =
     session.state === "torn"
@@ -353,13 +353,13 @@ export function isUndecided({ code, facts: { ways } }: Fault): boolean {
 }
 
 /** The session lacks what its copy has, and the attempt goes on with it as it is. */
-export function leavesCopy({ known }: ResumeFacts, plan: Plan): boolean {
+export function leavesCopy({ known }: ResumeFacts, plan: ResumePlan): boolean {
   if (plan.do === "fresh" || plan.restore) return false;
   return known.some(({ id, state }) => id === plan.session && state === "torn");
 }
 
 /** What the user should hear of a plan before it is carried out. */
-export function notesFor(facts: ResumeFacts, plan: Plan, kind: AttemptKind): readonly string[] {
+export function notesFor(facts: ResumeFacts, plan: ResumePlan, kind: AttemptKind): readonly string[] {
   const { run } = facts;
   if (plan.do === "fresh") {
     const back = wayBack(facts);
@@ -377,7 +377,7 @@ export function notesFor(facts: ResumeFacts, plan: Plan, kind: AttemptKind): rea
 }
 
 /** Which conversation goes on instead of the newest one; a part of the attempt's record. */
-export function goingBack(plan: Plan): readonly string[] {
+export function goingBack(plan: ResumePlan): readonly string[] {
   if (plan.do === "fresh" || plan.passedOver.length === 0) return [];
   const what = plan.passedOver.length === 1 ? "session" : "sessions";
   return [`${what} ${plan.passedOver.join(", ")} never began; going back to ${plan.session}`];
@@ -414,7 +414,7 @@ function wayBack({ run, engine: { title }, known, escrow, kept = [] }: ResumeFac
     : `${title} cannot continue the earlier one, ${id}: ${note}`;
 }
 
-export function oneOf({ handle }: RunRecord, ids: readonly string[], text: string): string {
+export function oneOfThese({ handle }: RunRecord, ids: readonly string[], text: string): string {
   const fitting = ids.filter((id) => id === text || (text.length >= 8 && id.startsWith(text)));
   const [only] = fitting;
   if (only !== undefined && (fitting.length === 1 || fitting.includes(text)))

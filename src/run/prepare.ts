@@ -2,13 +2,14 @@
  * From a run and a wish to the exact native command of its next attempt. Changes nothing and sends nothing,
  * so that `--dry-run` and a real resume are the same up to here.
  */
+import type { Redact } from "../lib/secrets.ts";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { isDirectory, loadRunFile, readRecord } from "../state/state.ts";
 import { Fault, type FaultCode } from "../core/faults.ts";
 import type { AttemptKind, Escrow, RunRecord } from "../core/records.ts";
 import { sessionFiles } from "../drivers/drivers.ts";
-import type { Ask, Command, Engine, Located } from "../engines/engine.ts";
+import type { AttemptRequest, Command, Engine, Located } from "../engines/engine.ts";
 import { keepNative } from "../engines/engines.ts";
 import {
   type CheckedCopies,
@@ -19,7 +20,7 @@ import {
   lookUp,
   usableCopies,
 } from "./copies.ts";
-import type { Rights } from "./conversation.ts";
+import type { ConversationRights } from "./conversation.ts";
 import type { Deps } from "./deps.ts";
 import { type EngineSetup, findEngine, setUpEngine } from "./engine-setup.ts";
 import { expectedEscrow } from "./escrow.ts";
@@ -30,7 +31,6 @@ import {
   assertSameFolders,
   assertSameRights,
   recordedEnv,
-  type Redact,
   redactorFor,
   storableArgs,
 } from "./launch.ts";
@@ -38,16 +38,16 @@ import { assertNoBatch } from "./leases.ts";
 import { anewIn, anewWith, folderIn, mayBeginAnew, reopensUi } from "./new-run.ts";
 import {
   asksTrust,
-  type Decision,
+  type ResumeDecision,
   goingBack,
   isGone,
   leavesCopy,
   neverBegan,
   NOTHING_SAID,
   notesFor,
-  type Plan,
+  type ResumePlan,
   planResume,
-  type Refusal,
+  type ResumeRefusal,
   refusedStart,
   freshCommand,
   resumeCommand,
@@ -56,7 +56,7 @@ import {
 
 export const DEFAULT_MESSAGE = "Continue where you left off.";
 
-export interface ResumeWish {
+export interface ResumeOptions {
   readonly want: "resume" | "fork" | "fresh";
   /** Which of the run's sessions: an id, or its first 8 or more characters. Absent: the newest in which anything was said. */
   readonly session?: string;
@@ -86,16 +86,16 @@ export interface ResumeWish {
   readonly ui?: true;
   readonly trustCwd: boolean;
   /** Talks with the agent while it works. Absent: it works alone. */
-  readonly dialogue?: Ask["dialogue"];
+  readonly dialogue?: AttemptRequest["dialogue"];
   /** The id of the run that a fork becomes. Absent: nobody runs it (`--dry-run`). */
   readonly forkAs?: string;
 }
 
-export interface Prepared {
+export interface PreparedResume {
   /** With `native` merged in when it is to be kept. */
   readonly run: RunRecord;
   readonly setup: EngineSetup;
-  readonly plan: Plan;
+  readonly plan: ResumePlan;
   /** The copy that goes back; null: none does. */
   readonly copy: Escrow | null;
   /** The session lacks what its copy has, and the attempt goes on with it as it is. */
@@ -108,7 +108,11 @@ export interface Prepared {
   readonly notes: readonly string[];
 }
 
-export async function prepareResume(deps: Deps, recorded: RunRecord, wish: ResumeWish): Promise<Prepared> {
+export async function prepareResume(
+  deps: Deps,
+  recorded: RunRecord,
+  wish: ResumeOptions,
+): Promise<PreparedResume> {
   const engine = findEngine(deps, recorded.agentName);
   await assertUsable(recorded, wish);
   assertOwnWorkplace(recorded);
@@ -128,7 +132,7 @@ export async function prepareResume(deps: Deps, recorded: RunRecord, wish: Resum
   const message = interactive ? wish.message : (wish.message ?? DEFAULT_MESSAGE);
   const kind: AttemptKind = plan.do === "fresh" ? "fresh" : wish.want === "fork" ? "fork" : "resume";
   const trustCwd = trusts(run, wish);
-  const ask: Ask = {
+  const ask: AttemptRequest = {
     kind,
     interactive,
     message,
@@ -189,7 +193,7 @@ async function possible(
   engine: Engine,
   run: RunRecord,
   { facts, found, decision }: Prospect,
-): Promise<Plan> {
+): Promise<ResumePlan> {
   if (decision.do === "refuse") {
     const again = isGone(decision) ? await forkAgain(deps, run) : null;
     throw refused(facts, decision, { again, anew: anewWith(engine, run, found) });
@@ -220,7 +224,7 @@ async function refusalFor(
   deps: Deps,
   engine: Engine,
   run: RunRecord,
-  { want }: ResumeWish,
+  { want }: ResumeOptions,
 ): Promise<string | null> {
   const said = await refusalOf(deps, engine, run);
   if (said !== null && want !== "fresh")
@@ -240,17 +244,22 @@ function lasting({ ephemeral }: Command, refusal: string | null): Pick<RunRecord
   return refusal === null || ephemeral === undefined ? {} : { unresumable: ephemeral };
 }
 
-function goesOn(found: readonly LookedUp[], plan: Plan): Located | undefined {
+function goesOn(found: readonly LookedUp[], plan: ResumePlan): Located | undefined {
   return found.find(({ known }) => plan.do === "continue" && known.id === plan.session)?.located;
 }
 
 /** Trust is a right (I12): it comes with the first attempt, which of an adopted run is yet to be made. */
-function trusts({ attempts, launch }: RunRecord, { trustCwd }: ResumeWish): boolean {
+function trusts({ attempts, launch }: RunRecord, { trustCwd }: ResumeOptions): boolean {
   return launch.trustCwd || (trustCwd && attempts === 0);
 }
 
 /** Said where trust would have made a difference to the engine. */
-function distrust(engine: Engine, { handle }: RunRecord, ask: Ask, command: Command): readonly string[] {
+function distrust(
+  engine: Engine,
+  { handle }: RunRecord,
+  ask: AttemptRequest,
+  command: Command,
+): readonly string[] {
   const trusting = engine.command({ ...ask, trustCwd: true });
   const started = ({ args, env }: Command) => JSON.stringify([args, env]);
   if (started(trusting) === started(command)) return [];
@@ -259,7 +268,7 @@ function distrust(engine: Engine, { handle }: RunRecord, ask: Ask, command: Comm
   ];
 }
 
-async function assertUsable(run: RunRecord, { want }: ResumeWish): Promise<void> {
+async function assertUsable(run: RunRecord, { want }: ResumeOptions): Promise<void> {
   await assertKnownRecord(run);
   assertNothingRedacted(run);
   const why = run.launch.unresumable ?? (run.empty === true ? NOTHING_SAID : null);
@@ -286,12 +295,12 @@ export async function assertKnownRecord(run: RunRecord): Promise<void> {
   }
 }
 
-function tagOf(run: RunRecord, { forkAs }: ResumeWish): string {
+function tagOf(run: RunRecord, { forkAs }: ResumeOptions): string {
   return forkAs === undefined ? `reprise-${run.handle}-${run.attempts + 1}` : `reprise-${forkAs.slice(-8)}-1`;
 }
 
 /** What a conversation begins with is what all its later attempts are held to. */
-function keeps({ keep, native }: ResumeWish, plan: Plan): boolean {
+function keeps({ keep, native }: ResumeOptions, plan: ResumePlan): boolean {
   return keep || (plan.do === "fresh" && native.length > 0);
 }
 
@@ -310,7 +319,7 @@ function keptLaunch(
 interface Prospect {
   readonly found: readonly LookedUp[];
   readonly facts: ResumeFacts;
-  readonly decision: Decision;
+  readonly decision: ResumeDecision;
   /** As far as they had to be looked at. */
   readonly copies: CheckedCopies;
 }
@@ -319,7 +328,7 @@ interface Prospect {
 export async function prospect(
   engine: Engine,
   run: RunRecord,
-  wish: Pick<ResumeWish, "want" | "damage" | "session" | "copy" | "supervised"> & {
+  wish: Pick<ResumeOptions, "want" | "damage" | "session" | "copy" | "supervised"> & {
     readonly home: string | null;
   },
 ): Promise<Prospect> {
@@ -353,13 +362,13 @@ export async function prospect(
   return { found, facts, decision: planResume(facts), copies };
 }
 
-function copyFor(run: RunRecord, { copies }: Prospect, plan: Plan): Escrow | null {
+function copyFor(run: RunRecord, { copies }: Prospect, plan: ResumePlan): Escrow | null {
   if (plan.do === "fresh" || !plan.restore) return null;
   if (plan.kept === undefined) return run.escrow;
   return copies.kept.findLast(({ session }) => session === plan.session) ?? null;
 }
 
-export interface Obstacle extends Pick<Refusal, "code" | "why" | "ways"> {
+export interface Obstacle extends Pick<ResumeRefusal, "code" | "why" | "ways"> {
   /** Native options with which `--force-fresh` would be accepted. Null: it would be refused. */
   readonly anew: readonly string[] | null;
   /** What to type, where nothing else helps. */
@@ -388,7 +397,11 @@ interface Else {
   readonly anew: readonly string[] | null;
 }
 
-function refused(asked: ResumeFacts, { code, why, ways, facts }: Refusal, { again, anew }: Else): Fault {
+function refused(
+  asked: ResumeFacts,
+  { code, why, ways, facts }: ResumeRefusal,
+  { again, anew }: Else,
+): Fault {
   const { run } = asked;
   const { handle } = run;
   const offered = ways.map(({ option, does }) => `\`${resumeCommand(handle, asked, option)}\` ${does}`);
@@ -402,12 +415,12 @@ function refused(asked: ResumeFacts, { code, why, ways, facts }: Refusal, { agai
   });
 }
 
-function held(deps: Deps, known: Rights): Rights & Pick<Ask, "nonce"> {
+function held(deps: Deps, known: ConversationRights): ConversationRights & Pick<AttemptRequest, "nonce"> {
   return known.rights === undefined ? known : { ...known, nonce: deps.newSessionId().replaceAll("-", "") };
 }
 
 /** From the engine's own session, or from our copy of it when that goes back. */
-function rightsOf(run: RunRecord, seen: Prospect, plan: Plan): Rights {
+function rightsOf(run: RunRecord, seen: Prospect, plan: ResumePlan): ConversationRights {
   const { found } = seen;
   if (plan.do === "fresh") return earlierRights(run, found);
   if (!plan.restore) return found.find(({ known }) => known.id === plan.session)?.rights ?? {};
@@ -456,7 +469,7 @@ export interface DryRun {
   };
 }
 
-export async function dryRun(deps: Deps, run: RunRecord, wish: ResumeWish): Promise<DryRun> {
+export async function dryRun(deps: Deps, run: RunRecord, wish: ResumeOptions): Promise<DryRun> {
   await assertNoBatch(deps, run);
   const expected = await expectedEscrow(deps, run);
   const { command, kind, message, notes, plan, setup } = await prepareResume(deps, expected, wish);

@@ -23,7 +23,7 @@ import {
   saveRunFile,
   type StateDir,
 } from "../state/state.ts";
-import type { Processes, Standing } from "../core/deps.ts";
+import type { Processes, OwnerState } from "../core/deps.ts";
 import type { AttemptRecord, ProcessIdentity, RunRecord } from "../core/records.ts";
 import type { AgentRecord } from "../core/supervision.ts";
 import { openStore, type Store } from "../store/store.ts";
@@ -48,7 +48,7 @@ beforeEach(async () => {
 afterEach(() => rmSync(root, { recursive: true }));
 
 /** Only what a rebuild asks: who am I, and does that owner live? */
-function processes(alive: boolean, examined: Standing = "lives"): Processes {
+function processes(alive: boolean, examined: OwnerState = "lives"): Processes {
   const refuse = () => {
     throw new Error("not asked by a rebuild");
   };

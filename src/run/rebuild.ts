@@ -78,7 +78,7 @@ export async function recallRun(deps: Deps, wanted: string): Promise<RunRecord |
   const isWanted = (runId: string) => runId === wanted || runId.endsWith(`-${wanted}`);
   const [runId, ...others] = listRunDirs(deps.state).runIds.filter(isWanted);
   if (runId === undefined || others.length > 0) return null;
-  const found = await orWarn(deps.log, () => readRun(join(deps.state.runsRoot, runId), deps.log));
+  const found = await orWarn(deps.log, () => readRunDirectory(join(deps.state.runsRoot, runId), deps.log));
   if (found === undefined || found === null) return null;
   deps.log.warn(`run ${found.run.handle} was read from its directory, since the index does not have it.`);
   if (deps.state.writable) await mend(deps, found);
@@ -166,14 +166,14 @@ export async function caughtUp(
   row: RunRecord | null,
 ): Promise<RunRecord | "held" | null> {
   const directory = join(deps.state.runsRoot, runId);
-  const found = await readRun(directory, deps.log);
+  const found = await readRunDirectory(directory, deps.log);
   if (found === null || !isBehind(row, found.run)) return null;
   if (!deps.state.writable) return found.run;
   const hold = await tryHoldRun(deps, runId);
   if (hold === null) return "held";
   try {
     // Somebody may have worked on it before it was held.
-    const now = await readRun(directory, deps.log);
+    const now = await readRunDirectory(directory, deps.log);
     if (now === null || !isBehind(await rowOf(deps, runId), now.run)) return null;
     if (!(await mend(deps, now, row === null ? undefined : hold.fence))) return null;
     await giveToLive(deps, now);
@@ -316,7 +316,7 @@ export async function readRuns(
     if (at > 0 && at % 1_000 === 0) log.info(`read ${at} of ${runIds.length} run directories`);
     const directory = join(state.runsRoot, runId);
     const leftOut = { warn: (why: string) => log.warn(`${directory} was left out: ${why}`) };
-    const found = await orWarn(leftOut, () => readRun(directory, log));
+    const found = await orWarn(leftOut, () => readRunDirectory(directory, log));
     if (found === null) leftOut.warn("it has no run.json.");
     else if (found !== undefined) usable.push(found);
   }
@@ -324,7 +324,7 @@ export async function readRuns(
 }
 
 /** Null: the directory has no `run.json`. */
-export async function readRun(directory: string, log: Log): Promise<FoundRun | null> {
+export async function readRunDirectory(directory: string, log: Log): Promise<FoundRun | null> {
   const run = await loadRunFile(directory);
   if (run === null) return null;
   const attempts: AttemptRecord[] = [];

@@ -128,7 +128,7 @@ export interface NewSessions {
 }
 
 /** What only those know who saw the agent alive. */
-export interface Sight {
+export interface AttemptSight {
   /** Sessions whose files the agent has, or had, open for writing. */
   held(recent: readonly FoundSession[]): ReadonlySet<string>;
   /** In a UI: can a conversation that begins with this have been begun there? */
@@ -146,7 +146,7 @@ export async function newSession(
   deps: Deps,
   engine: Engine,
   run: RunRecord,
-  begun: Begun & { readonly sight?: Sight },
+  begun: Begun & { readonly sight?: AttemptSight },
 ): Promise<NewSessions> {
   const { engineHome: home, cwd } = run;
   if (home === null || !engine.can.readStore) return NOTHING;
@@ -183,7 +183,7 @@ async function doubtAbout(
   deps: Deps,
   engine: Engine,
   found: FoundSession,
-  { others, sight }: { others: readonly RunRecord[]; sight: Sight | undefined },
+  { others, sight }: { others: readonly RunRecord[]; sight: AttemptSight | undefined },
 ): Promise<string | null> {
   for (const other of others) {
     const isOver =

@@ -16,8 +16,8 @@ import type { Escrow, RunRecord } from "../core/records.ts";
 import { sessionFiles } from "../drivers/drivers.ts";
 import type { Engine, Located } from "../engines/engine.ts";
 import { shellWord } from "../lib/shell.ts";
-import { copiesOf, copyId, damageOf, isElsewhere, lackedWith, nameOf, whyStuck } from "./copies.ts";
-import { type BatchHold, batchHoldOf, type Deps } from "./deps.ts";
+import { copiesOf, copyId, damageOf, isElsewhere, lackedWith, copyName, whyStuck } from "./copies.ts";
+import { type BatchLease, batchHoldOf, type Deps } from "./deps.ts";
 import { allEngines } from "./engine-setup.ts";
 import { expectedEscrow } from "./escrow.ts";
 import { assertOwnWorkplace, movedWith } from "./isolate.ts";
@@ -46,7 +46,7 @@ export function whyNotResumable(run: RunRecord): string | null {
 }
 
 /** What goes on from here. */
-export interface Offer {
+export interface ResumeOffer {
   /** Why `reprise resume` would be refused, as the end of a sentence. Null: nothing that can be seen stands in its way. */
   readonly why: string | null;
   /** What to type: to continue the conversation, else the nearest thing to it. */
@@ -59,7 +59,7 @@ export interface Offer {
  * Looks where a resume looks: at the run directory, the engine's session and the run's copy of it. What only counts at
  * the moment of a resume, such as variables that are set then, is left to it.
  */
-export async function offerFor(deps: Deps, run: RunRecord): Promise<Offer> {
+export async function offerFor(deps: Deps, run: RunRecord): Promise<ResumeOffer> {
   const bar = await barFor(deps, run);
   if (bar !== null) return bar;
   const { handle } = run;
@@ -77,7 +77,7 @@ export async function offerFor(deps: Deps, run: RunRecord): Promise<Offer> {
 }
 
 /** What keeps every conversation of a run from being resumed. Null: nothing does. */
-async function barFor(deps: Deps, run: RunRecord): Promise<Offer | null> {
+async function barFor(deps: Deps, run: RunRecord): Promise<ResumeOffer | null> {
   const { handle, launch } = run;
   if (stateOrigin(deps.state, deps.machine)?.is === "copy")
     return { why: "its state directory is a copy", next: "reprise doctor --accept-copy" };
@@ -139,7 +139,7 @@ async function sessionToContinue(engine: Engine, run: RunRecord, session?: strin
   return decision.do === "continue" ? decision.session : null;
 }
 
-function batchWords({ batch, pid, issue, state }: BatchHold): string {
+function batchWords({ batch, pid, issue, state }: BatchLease): string {
   return `batch ${batch} (pid ${pid}) works on its issue ${issue} (${state})`;
 }
 
@@ -244,7 +244,7 @@ export async function conversationAtRisk(deps: Deps, run: RunRecord): Promise<On
     first.damage === null
       ? await wayBackTo(engine, now, first.copy, first.located)
       : `The copy is damaged, so Reprise does not put it back, but what is left of it can be read (${first.damage})`;
-  const named = risky.map(({ copy }) => `copy ${nameOf(copy)}`).join(" and ");
+  const named = risky.map(({ copy }) => `copy ${copyName(copy)}`).join(" and ");
   return { why: `${why}, and a copy of it is in the run's directory`, way, lost: named };
 }
 
@@ -275,7 +275,7 @@ async function wayBackTo(engine: Engine, run: RunRecord, copy: Escrow, located: 
   const way = `\`${resumeCommand(run.handle, { want: "resume" }, ...options)}\` puts it back`;
   const apart = await apartFrom(engine, run, copy, located);
   if (apart.length === 0) return way;
-  const named = apart.map((other) => `copy ${nameOf(other)}`).join(" and ");
+  const named = apart.map((other) => `copy ${copyName(other)}`).join(" and ");
   return `${way}, but then the session lacks what only ${named} holds: they went different ways, and a session holds one of them`;
 }
 

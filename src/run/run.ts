@@ -3,6 +3,7 @@
  *
  * Follow a run here: `startRun` records it, `resumeRun` plans it, both hand a job to the holder and prove what came back.
  */
+import type { Redact } from "../lib/secrets.ts";
 import { join } from "node:path";
 import { assertOwnState, saveReceipt, saveRunFile, storable, sweepTemp } from "../state/state.ts";
 import { Fault } from "../core/faults.ts";
@@ -19,18 +20,11 @@ import {
   versionOf,
 } from "./engine-setup.ts";
 import { copiesLeft, leaveCopy, recoverEscrow, restoreEscrow, takeEscrow } from "./escrow.ts";
-import { holdAttempt } from "./attempt-runner.ts";
+import { runAttempt } from "./attempt-runner.ts";
 import { environmentAt, planWorkplace, type Workplace } from "./isolate.ts";
 import { ownsAttempt } from "./ledger.ts";
 import type { Job, Watch } from "./job.ts";
-import {
-  assertHiddenMessage,
-  hiddenNames,
-  type Redact,
-  recordedEnv,
-  redactorFor,
-  withRightsFiles,
-} from "./launch.ts";
+import { assertHiddenMessage, hiddenNames, recordedEnv, redactorFor, withRightsFiles } from "./launch.ts";
 import {
   assertAgentGone,
   assertAllRecorded,
@@ -38,20 +32,26 @@ import {
   assertNoneUnknown,
   clearAfterDead,
   forgetLocks,
-  holdRun,
+  leaseRun,
   isDead,
-  type RunHold,
+  type RunLease,
 } from "./leases.ts";
 import type { Limits } from "./liveness.ts";
 import { assertStartable, forkedRun, newRun, newRunId, recordRun, warnOfUnresumable } from "./new-run.ts";
 import { exitCodeFor } from "./outcome.ts";
-import { assertKnownRecord, prepareResume, type ResumeWish } from "./prepare.ts";
-import { assertRunDirectory, type Offer, offerFor, type ParentOffer, parentOffer } from "./resumable.ts";
+import { assertKnownRecord, prepareResume, type ResumeOptions } from "./prepare.ts";
+import {
+  assertRunDirectory,
+  type ResumeOffer,
+  offerFor,
+  type ParentOffer,
+  parentOffer,
+} from "./resumable.ts";
 import { asItIsNow, recordEnd, selectRun, selectRunDir } from "./select.ts";
 import { assertNobodyIn, endLeftBehind } from "./stop.ts";
 import { receiptFor } from "./witness.ts";
 
-export type { BatchHold, Deps } from "./deps.ts";
+export type { BatchLease, Deps } from "./deps.ts";
 export type { LiveControls, LiveStatus, StopRequest, Watch } from "./job.ts";
 export type { Limits } from "./liveness.ts";
 export { type DryRun, dryRun } from "./prepare.ts";
@@ -67,7 +67,7 @@ export {
   heldInRun,
   secretOptions,
   setUpEngine,
-  standing,
+  engineDefaults,
   storedDenials,
   tellsTools,
   widerNow,
@@ -81,7 +81,7 @@ export { rebuildIndex, renewIndex } from "./rebuild.ts";
 export { exitCodeFor } from "./outcome.ts";
 export { isUndecided, refusedStart } from "./plan.ts";
 export { acceptCopy, assertOwnState } from "../state/state.ts";
-export { type Offer, offerFor, type ParentOffer, whyNotResumable } from "./resumable.ts";
+export { type ResumeOffer, offerFor, type ParentOffer, whyNotResumable } from "./resumable.ts";
 export { forsakeUnrecorded, liveOwner } from "./leases.ts";
 export { listRuns, selectLatest, selectRun } from "./select.ts";
 export { assertReachable, type Stopped, stopRun } from "./stop.ts";
@@ -120,10 +120,10 @@ export interface StartRequest extends AttemptOptions {
   /** Chosen and recorded by the caller; a run that has it already is `run_busy`. Absent: any. */
   readonly runId?: string;
   /** Talks with the agent while it works. Absent: it works alone. */
-  readonly dialogue?: ResumeWish["dialogue"];
+  readonly dialogue?: ResumeOptions["dialogue"];
 }
 
-export interface ResumeRequest extends AttemptOptions, ResumeWish {
+export interface ResumeRequest extends AttemptOptions, ResumeOptions {
   readonly selector: string;
   /** The number that the new attempt must get; another one has been made meanwhile: `run_busy`. Absent: any. */
   readonly asAttempt?: number;
@@ -135,7 +135,7 @@ export interface AttemptResult {
   readonly receipt: Receipt | null;
   readonly exitCode: number;
   /** What to type next, looked up when it is asked for. */
-  offer(): Promise<Offer>;
+  offer(): Promise<ResumeOffer>;
   /** Of a fork: what leads to the conversation that it was made of. Null: it is none. */
   parentOffer(): Promise<ParentOffer | null>;
   /** Copies the engine's session into the run and lets go of it. To be awaited after the summary was shown. */
@@ -176,7 +176,7 @@ export async function startRun(deps: Deps, request: StartRequest, watch: Watch):
   if (choice !== null || (command.expects !== null && command.expects !== chosen))
     await (await import("./unindexed.ts")).assertMayName(deps, engine.id);
   // Held before it is recorded: a run that says it is running is never without a living owner.
-  const hold = await holdRun(deps, wanted);
+  const hold = await leaseRun(deps, wanted);
   return hold.untilFinished(async () => {
     // A session that another attempt is in leaves no run behind that never began.
     if (command.expects !== null) await hold.holdSession(wanted, command.expects);
@@ -235,7 +235,7 @@ export async function resumeRun(deps: Deps, request: ResumeRequest, watch: Watch
   assertOwnState(deps);
   const found = await selectRun(deps, request.selector);
   if (request.want === "fork") return forkRun(deps, found, request, watch);
-  const hold = await holdRun(deps, found);
+  const hold = await leaseRun(deps, found);
   return hold.untilFinished(async () => {
     const current = await readyForNext(deps, found, hold);
     assertNext(current, request.asAttempt);
@@ -277,7 +277,7 @@ async function forkRun(
   request: ResumeRequest,
   watch: Watch,
 ): Promise<AttemptResult> {
-  await using parentHold = await holdRun(deps, found);
+  await using parentHold = await leaseRun(deps, found);
   const parent = await readyForNext(deps, found, parentHold);
   const runId = await newRunId(deps, parent.agentName);
   const prepared = await prepareResume(deps, parent, { ...request, forkAs: runId });
@@ -285,7 +285,7 @@ async function forkRun(
   if (plan.do === "fresh") throw new Error("a fork continues a session");
   const env = recordedEnv(parent, deps.env, request.env);
   const fork = forkedRun(deps, prepared, { runId, session: plan.session, env });
-  const hold = await holdRun(deps, fork);
+  const hold = await leaseRun(deps, fork);
   return await hold.untilFinished(async () => {
     await hold.holdSession(parent, plan.session);
     await assertNobodyIn(deps, parent, plan.session);
@@ -307,7 +307,7 @@ async function forkRun(
 }
 
 /** The run as it is now, with nothing left of an attempt that died. The caller holds it. */
-async function readyForNext(deps: Deps, found: RunRecord, hold: RunHold): Promise<RunRecord> {
+async function readyForNext(deps: Deps, found: RunRecord, hold: RunLease): Promise<RunRecord> {
   // Its owner may have died after it was looked up and before it was held.
   const current = await asItIsNow(deps, await recordEnd(deps, found, hold.fence));
   assertRunDirectory(current);
@@ -325,7 +325,7 @@ interface AttemptPlan {
   readonly run: RunRecord;
   readonly setup: EngineSetup;
   readonly command: Command;
-  readonly hold: RunHold;
+  readonly hold: RunLease;
   readonly kind: AttemptKind;
   readonly interactive: boolean;
   readonly message: string | null;
@@ -340,7 +340,7 @@ async function attempt(deps: Deps, watch: Watch, plan: AttemptPlan): Promise<Att
   for (const warning of command.warnings ?? []) deps.log.warn(warning);
   if (command.expects !== null && plan.kind !== "resume") await hold.holdSession(run, command.expects);
   const redact = redactorFor(setup.env, plan.env);
-  const held = await holdAttempt(deps, jobOf(deps, plan, redact), watch);
+  const held = await runAttempt(deps, jobOf(deps, plan, redact), watch);
   const receipt =
     plan.continues === null
       ? null

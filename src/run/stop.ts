@@ -12,7 +12,7 @@ import type { ProcessIdentity, RunRecord } from "../core/records.ts";
 import { plural } from "../lib/plural.ts";
 import type { LeaseOwner } from "../store/store.ts";
 import type { Deps } from "./deps.ts";
-import { markerOf } from "./job.ts";
+import { attemptMarker } from "./job.ts";
 import { assertAgentGone, elsewhere, forsake, liveOwner } from "./leases.ts";
 import { correctStatus, selectRun } from "./select.ts";
 
@@ -164,7 +164,7 @@ export async function endLeftBehind(deps: Deps, run: RunRecord): Promise<void> {
 
 async function endLeftOf(deps: Deps, run: RunRecord, n: number, code: FaultCode): Promise<number> {
   const { agent, strays } = await leftOf(deps, run, n);
-  const marker = markerOf(run.runId, n);
+  const marker = attemptMarker(run.runId, n);
   if (strays.some(({ standing }) => standing !== "doubtful")) {
     const { survivors } = await deps.processes.endTree(agent, marker, "terminate");
     if (survivors.length > 0) throw cannotEnd(run, survivors, code);
@@ -184,7 +184,7 @@ interface Left {
 async function leftOf(deps: Deps, run: RunRecord, n: number): Promise<Left> {
   if (n === 0) return { agent: null, strays: [] };
   const agent = (await deps.store.listAttempts(run.runId)).find((attempt) => attempt.n === n)?.agent ?? null;
-  const strays = deps.processes.findStrays(markerOf(run.runId, n), agent);
+  const strays = deps.processes.findStrays(attemptMarker(run.runId, n), agent);
   // The lock goes when somebody saw the agent end, or the user says that it is gone: then only what is certain counts.
   const mayBe = existsSync(agentLock(run, n));
   return { agent, strays: strays.filter(({ standing }) => mayBe || standing !== "doubtful") };

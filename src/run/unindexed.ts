@@ -10,10 +10,10 @@ import { sessionFiles } from "../drivers/drivers.ts";
 import type { Engine } from "../engines/engine.ts";
 import type { earlierChoice } from "../engines/engines.ts";
 import type { Deps } from "./deps.ts";
-import { markerOf } from "./job.ts";
+import { attemptMarker } from "./job.ts";
 import { lostIn, ownerGoneFile, runKey, type Unrecorded } from "./leases.ts";
 import { agentsLeft } from "./stop.ts";
-import { caughtUp, type FoundRun, liveOf, readRun, readRuns } from "./rebuild.ts";
+import { caughtUp, type FoundRun, liveOf, readRunDirectory, readRuns } from "./rebuild.ts";
 
 const SILENT: Log = { info() {}, warn() {} };
 
@@ -23,7 +23,7 @@ const SILENT: Log = { info() {}, warn() {} };
  */
 export async function areRuns(state: StateDir, runIds: readonly string[]): Promise<boolean> {
   for (const runId of runIds) {
-    const found = await orNull(() => readRun(join(state.runsRoot, runId), SILENT));
+    const found = await orNull(() => readRunDirectory(join(state.runsRoot, runId), SILENT));
     if (found !== null) return true;
   }
   return false;
@@ -124,7 +124,7 @@ export async function endUnindexed(
 async function endLost(state: StateDir, wanted: string, processes: Processes): Promise<boolean> {
   const lost = await lostOne(state, wanted, processes);
   if (lost === null || lost.pids.length === 0) return false;
-  const marker = markerOf(basename(lost.runDirectory), lost.n);
+  const marker = attemptMarker(basename(lost.runDirectory), lost.n);
   const { survivors } = await processes.endTree(null, marker, "terminate");
   const deadline = Date.now() + END_MS;
   for (;;) {

@@ -15,9 +15,9 @@ import { runsUnmarked, sessionFiles, Typed, writtenBy } from "../drivers/drivers
 import type { Command, FoundSession } from "../engines/engine.ts";
 import { disown, observe, sessionOf, settle, unsaid } from "./conversation.ts";
 import { type Deps, isoNow } from "./deps.ts";
-import { type Held, type Job, markerOf } from "./job.ts";
+import { type AttemptEnd, type Job, attemptMarker } from "./job.ts";
 import type { Ledger } from "./ledger.ts";
-import { newSession, openingOf, type Sight } from "./recover.ts";
+import { newSession, openingOf, type AttemptSight } from "./recover.ts";
 
 export interface Verdict {
   /** The id that counts for this attempt; null: none was seen. */
@@ -159,7 +159,7 @@ export class Witness {
   #newSession(agent: ProcessIdentity | null): ReturnType<typeof newSession> {
     const { engine, interactive, command } = this.#job;
     const message = openingOf(engine, { message: this.#job.message, args: command.args });
-    const sight: Sight = {
+    const sight: AttemptSight = {
       held: (recent) => this.#seenOpen(agent, recent),
       mayHaveSaid: (opening) => message !== null || this.#typed.mayHaveSaid(opening),
       outsiders: this.#outsiders,
@@ -173,7 +173,7 @@ export class Witness {
     const paths = recent.flatMap(({ id, path }) => (path === null || this.#held.has(id) ? [] : [path]));
     const single = paths.filter((path) => paths.indexOf(path) === paths.lastIndexOf(path));
     const { runId, n } = this.#ledger.attempt;
-    const open = agent === null ? new Set<string>() : writtenBy(agent, markerOf(runId, n), single);
+    const open = agent === null ? new Set<string>() : writtenBy(agent, attemptMarker(runId, n), single);
     for (const { id, path } of recent) if (path !== null && open.has(path)) this.#held.add(id);
     return this.#held;
   }
@@ -181,12 +181,12 @@ export class Witness {
   /** Null: the engine cannot tell. */
   async tookUp(agent: ProcessIdentity, message: string, typedAtMs: number): Promise<boolean | null> {
     const { engine, engineHome } = this.#job;
-    if (engine.tookUp === undefined || engineHome === null) return null;
+    if (engine.receivedMessage === undefined || engineHome === null) return null;
     const { pid, start } = agent;
     const session = this.#ledger.run.session.value;
     const ui = { pid, start, session, startedAtMs: this.#startedAtMs, typedAtMs };
     const where = { home: engineHome, cwd: this.#ledger.attempt.cwd };
-    return engine.tookUp(message, ui, where, sessionFiles());
+    return engine.receivedMessage(message, ui, where, sessionFiles());
   }
 
   /** `mute`: the agent printed nothing on stdout. */
@@ -350,7 +350,7 @@ export interface Continued {
 }
 
 /** What an attempt that continued a conversation can prove. */
-export function receiptFor(held: Held, continued: Continued): Receipt {
+export function receiptFor(held: AttemptEnd, continued: Continued): Receipt {
   const { attempt, run } = held;
   const { session, restored } = continued.continues;
   return {
@@ -368,7 +368,11 @@ export function receiptFor(held: Held, continued: Continued): Receipt {
   };
 }
 
-function proofOf({ attempt, reported, wrote }: Held, kind: AttemptKind, asked: string): Receipt["verified"] {
+function proofOf(
+  { attempt, reported, wrote }: AttemptEnd,
+  kind: AttemptKind,
+  asked: string,
+): Receipt["verified"] {
   if (attempt.outcome?.result === "diverged") return "diverged";
   if (reported === null) return "not_verified";
   if (kind === "fork") return "forked";

@@ -1,8 +1,14 @@
-/** `on_idle`, `on_dead`, `on_error`, `on_prompt`: turns their values into the rungs of a ladder. */
-import { ACTIONS, type ActionName, ERROR_MATCHES, type ErrorMatch, type Rung } from "../core/runbook.ts";
+/** `on_idle`, `on_dead`, `on_error`, `on_prompt`: turns their values into the entries of a ladder. */
+import {
+  ACTIONS,
+  type ActionName,
+  ERROR_MATCHES,
+  type ErrorMatch,
+  type PolicyEntry,
+} from "../core/runbook.ts";
 import { type Trigger, whyNotAllowed } from "../core/runbook.ts";
 import { below, checkKeys, choiceIn, commandIn, countIn, durationIn, error, flagIn } from "./fields.ts";
-import { isEmptyList, oneOrMore, type Scope, textIn, unfit, warning } from "./fields.ts";
+import { isEmptyList, oneOrMore, type FieldScope, textIn, unfit, warning } from "./fields.ts";
 import type { At, Table, Value } from "./tree.ts";
 
 export const DEFAULT_TIMEOUT_MS = 10 * 60_000;
@@ -11,7 +17,7 @@ const KEYS = ["action", "message", "append", "run", "timeout", "attempts", "cool
 /** The older name of `resume`. */
 const ALIAS = "recover";
 
-export function rungsIn(table: Table, scope: Scope, trigger: Trigger): readonly Rung[] {
+export function rungsIn(table: Table, scope: FieldScope, trigger: Trigger): readonly PolicyEntry[] {
   const key = `on_${trigger}`;
   const entry = table.entries.get(key);
   if (entry === undefined) return [];
@@ -21,15 +27,15 @@ export function rungsIn(table: Table, scope: Scope, trigger: Trigger): readonly 
     return [];
   }
   const listed = entry.value.kind === "list";
-  const rungs = oneOrMore(entry.value).flatMap((value, index) => {
-    const made = rungOf(value, listed ? below(here, index) : here, trigger);
+  const entries = oneOrMore(entry.value).flatMap((value, index) => {
+    const made = entryFor(value, listed ? below(here, index) : here, trigger);
     return made === undefined ? [] : [{ made, at: value.at }];
   });
-  warnOfUnreached(rungs, here);
-  return rungs.map(({ made }) => made);
+  warnOfUnreached(entries, here);
+  return entries.map(({ made }) => made);
 }
 
-function rungOf(value: Value, scope: Scope, trigger: Trigger): Rung | undefined {
+function entryFor(value: Value, scope: FieldScope, trigger: Trigger): PolicyEntry | undefined {
   if (value.kind === "text") {
     const action = actionOf(value.value, value.at, scope, trigger);
     if (action === "gate")
@@ -38,7 +44,7 @@ function rungOf(value: Value, scope: Scope, trigger: Trigger): Rung | undefined 
         value.at,
         `${scope.path}: gate needs a command: { action = "gate", run = ["npm", "test"] }`,
       );
-    return action === undefined || action === "gate" ? undefined : rung(action, {});
+    return action === undefined || action === "gate" ? undefined : policyEntry(action, {});
   }
   if (value.kind !== "table") {
     return unfit(
@@ -58,10 +64,10 @@ function rungOf(value: Value, scope: Scope, trigger: Trigger): Rung | undefined 
   const fields = fieldsOf(value, scope, trigger);
   if (action === undefined) return undefined;
   checkTogether(value, scope, action);
-  return rung(action, fields);
+  return policyEntry(action, fields);
 }
 
-function actionOf(name: string, at: At, scope: Scope, trigger: Trigger): ActionName | undefined {
+function actionOf(name: string, at: At, scope: FieldScope, trigger: Trigger): ActionName | undefined {
   if (name === ALIAS) warning(scope, at, `${scope.path}: recover is the old name of resume; write resume`);
   const action = ACTIONS.find((known) => known === (name === ALIAS ? "resume" : name));
   if (action === undefined) {
@@ -78,7 +84,7 @@ function actionOf(name: string, at: At, scope: Scope, trigger: Trigger): ActionN
   return undefined;
 }
 
-function fieldsOf(table: Table, scope: Scope, trigger: Trigger): Partial<Rung> {
+function fieldsOf(table: Table, scope: FieldScope, trigger: Trigger): Partial<PolicyEntry> {
   const match = table.entries.get("match");
   if (match !== undefined && trigger !== "error")
     error(scope, match.at, `${scope.path}.match is for on_error alone`);
@@ -98,7 +104,7 @@ function fieldsOf(table: Table, scope: Scope, trigger: Trigger): Partial<Rung> {
 }
 
 /** Reports fields that the action does not use, and required fields that are missing. */
-function checkTogether(table: Table, scope: Scope, action: ActionName): void {
+function checkTogether(table: Table, scope: FieldScope, action: ActionName): void {
   const at = (key: string) => table.entries.get(key)?.at;
   const run = at("run");
   if (action === "gate" && run === undefined) {
@@ -126,7 +132,7 @@ function checkTogether(table: Table, scope: Scope, action: ActionName): void {
     error(scope, message.at, `${scope.path}.message is empty`);
 }
 
-function rung(action: ActionName, fields: Partial<Rung>): Rung {
+function policyEntry(action: ActionName, fields: Partial<PolicyEntry>): PolicyEntry {
   return {
     action,
     message: null,
@@ -140,12 +146,12 @@ function rung(action: ActionName, fields: Partial<Rung>): Rung {
   };
 }
 
-/** `done` and `fail` end the agent, so later rungs for the same error never run. */
-function warnOfUnreached(rungs: readonly { made: Rung; at: At }[], scope: Scope): void {
-  for (const [index, { made: later, at }] of rungs.entries()) {
-    const covers = ({ action, match }: Rung) =>
+/** `done` and `fail` end the agent, so later entries for the same error never run. */
+function warnOfUnreached(entries: readonly { made: PolicyEntry; at: At }[], scope: FieldScope): void {
+  for (const [index, { made: later, at }] of entries.entries()) {
+    const covers = ({ action, match }: PolicyEntry) =>
       (action === "done" || action === "fail") && (match === "any" || match === later.match);
-    const end = rungs.slice(0, index).find(({ made }) => covers(made));
+    const end = entries.slice(0, index).find(({ made }) => covers(made));
     if (end === undefined) continue;
     const why = `line ${end.at.line} ends the agent (${end.made.action})`;
     warning(scope, at, `${scope.path}[${index + 1}] is never reached: ${why}`);

@@ -1,6 +1,6 @@
 /** Explains what a runbook does at a trigger. Pure; the supervisor makes the decisions. */
 import type { TroubleKind } from "../core/events.ts";
-import type { AgentDefinition, Rung, Trigger } from "../core/runbook.ts";
+import type { AgentDefinition, PolicyEntry, Trigger } from "../core/runbook.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 
@@ -12,13 +12,13 @@ const DETERMINISTIC: Partial<Record<TroubleKind, string>> = {
   usage: "the engine would refuse the same command again",
 };
 
-/** One line per rung. `trouble`: which error. Null: another trigger, or any error. */
+/** One line per entry. `trouble`: which error. Null: another trigger, or any error. */
 export function explainTrigger(
   agent: AgentDefinition,
   trigger: Trigger,
   trouble: TroubleKind | null,
 ): readonly string[] {
-  const rungs = agent.policy.on[trigger];
+  const entries = agent.policy.on[trigger];
   const lines = [
     `agent.${agent.name} (${agent.engine}, ${agent.mode}), on_${trigger}${trouble === null ? "" : ` ${trouble}`}`,
   ];
@@ -30,16 +30,16 @@ export function explainTrigger(
     lines.push(`  idle: ${when}`);
   }
   let position = 0;
-  for (const rung of rungs) {
-    if (!answers(rung, trouble)) {
-      lines.push(`  –  ${rung.action} is passed over: it answers ${rung.match}`);
+  for (const entry of entries) {
+    if (!answers(entry, trouble)) {
+      lines.push(`  –  ${entry.action} is passed over: it answers ${entry.match}`);
       continue;
     }
     position += 1;
-    lines.push(...explainRung(position, rung, { agent, trigger, trouble }));
-    if (rung.action === "done" || rung.action === "fail") return lines;
+    lines.push(...explainEntry(position, entry, { agent, trigger, trouble }));
+    if (entry.action === "done" || entry.action === "fail") return lines;
   }
-  lines.push(`  ${ending(agent, trigger, rungs.length)}`);
+  lines.push(`  ${ending(agent, trigger, entries.length)}`);
   if (agent.policy.maxAttempts !== null) {
     lines.push(`  At most ${agent.policy.maxAttempts} processes are started for this agent in all.`);
   }
@@ -52,33 +52,33 @@ interface About {
   readonly trouble: TroubleKind | null;
 }
 
-function answers({ match }: Rung, trouble: TroubleKind | null): boolean {
+function answers({ match }: PolicyEntry, trouble: TroubleKind | null): boolean {
   return match === "any" || trouble === null || match === trouble;
 }
 
-function explainRung(position: number, rung: Rung, about: About): string[] {
-  const each = rung.attempts === 1 ? "" : "each ";
-  const times = rung.attempts === 1 ? "once" : `up to ${rung.attempts} times`;
+function explainEntry(position: number, entry: PolicyEntry, about: About): string[] {
+  const each = entry.attempts === 1 ? "" : "each ";
+  const times = entry.attempts === 1 ? "once" : `up to ${entry.attempts} times`;
   const cooldown =
-    rung.cooldownMs === 0 ? "" : `, ${each}after a cooldown of ${formatDuration(rung.cooldownMs)}`;
-  const ends = rung.action === "done" || rung.action === "fail";
-  const only = rung.match === "any" || about.trouble !== null ? "" : ` (${rung.match})`;
-  const head = `  ${position}. ${rung.action}${only}${ends ? "" : `, ${times}${cooldown}`}`;
-  return [head, ...does(rung, about).map((line) => `     ${line}`)];
+    entry.cooldownMs === 0 ? "" : `, ${each}after a cooldown of ${formatDuration(entry.cooldownMs)}`;
+  const ends = entry.action === "done" || entry.action === "fail";
+  const only = entry.match === "any" || about.trouble !== null ? "" : ` (${entry.match})`;
+  const head = `  ${position}. ${entry.action}${only}${ends ? "" : `, ${times}${cooldown}`}`;
+  return [head, ...does(entry, about).map((line) => `     ${line}`)];
 }
 
-function does(rung: Rung, about: About): readonly string[] {
-  switch (rung.action) {
+function does(entry: PolicyEntry, about: About): readonly string[] {
+  switch (entry.action) {
     case "nudge":
-      return [nudgeText(rung, about.agent)];
+      return [nudgeText(entry, about.agent)];
     case "resume":
-      return resumes(rung, about);
+      return resumes(entry, about);
     case "gate":
       return [
-        `runs ${JSON.stringify(rung.run)} in the agent's directory, ${formatDuration(rung.timeoutMs)} at most; once each time this happens`,
+        `runs ${JSON.stringify(entry.run)} in the agent's directory, ${formatDuration(entry.timeoutMs)} at most; once each time this happens`,
         about.trigger === "idle" || about.trigger === "dead"
-          ? "exit 0: the agent is done; else the next rung"
-          : "exit 0: nothing more is done until it happens again; else the next rung",
+          ? "exit 0: the agent is done; else the next entry"
+          : "exit 0: nothing more is done until it happens again; else the next entry",
       ];
     case "escalate":
       return ["a person is asked, with the facts and numbered options"];
@@ -89,29 +89,29 @@ function does(rung: Rung, about: About): readonly string[] {
   }
 }
 
-function nudgeText(rung: Rung, agent: AgentDefinition): string {
-  const message = quoted(rung.message ?? "Continue where you left off.");
+function nudgeText(entry: PolicyEntry, agent: AgentDefinition): string {
+  const message = quoted(entry.message ?? "Continue where you left off.");
   return agent.mode === "headless"
     ? `the conversation is resumed with ${message}`
     : `${message} is typed into its UI; never while it asks for permission`;
 }
 
-function resumes(rung: Rung, { trouble }: About): readonly string[] {
+function resumes(entry: PolicyEntry, { trouble }: About): readonly string[] {
   const hopeless = trouble === null ? undefined : DETERMINISTIC[trouble];
   if (hopeless !== undefined) return [`not tried, since it would not help: ${hopeless}`];
-  const lines = [resumeText(rung)];
-  lines.push(...(trouble === "rate_limited" ? limitWaits(rung) : restartWaits));
+  const lines = [resumeText(entry)];
+  lines.push(...(trouble === "rate_limited" ? limitWaits(entry) : restartWaits));
   return lines;
 }
 
 /** The table of docs/runbooks.md, "Resume or fresh". */
-function resumeText(rung: Rung): string {
+function resumeText(entry: PolicyEntry): string {
   const lost =
     "if there is no conversation, or the engine and Reprise have both lost it, Reprise starts a new one and reports it";
-  if (rung.message === null) return `the conversation goes on with "Continue where you left off."; ${lost}`;
-  return rung.append
-    ? `the conversation goes on with ${quoted(rung.message)}; ${lost}`
-    : `a new conversation begins with ${quoted(rung.message)} (append = true would continue the old one)`;
+  if (entry.message === null) return `the conversation goes on with "Continue where you left off."; ${lost}`;
+  return entry.append
+    ? `the conversation goes on with ${quoted(entry.message)}; ${lost}`
+    : `a new conversation begins with ${quoted(entry.message)} (append = true would continue the old one)`;
 }
 
 const restartWaits = [
@@ -119,22 +119,22 @@ const restartWaits = [
   "after five failures without progress, Reprise does not restart it",
 ];
 
-function limitWaits(rung: Rung): readonly string[] {
+function limitWaits(entry: PolicyEntry): readonly string[] {
   const without =
-    rung.cooldownMs === 0
+    entry.cooldownMs === 0
       ? "where the engine names no reset: after 15 m, then 30 m, 1 h, 2 h, 4 h"
-      : `where the engine names no reset: after the cooldown, ${formatDuration(rung.cooldownMs)}`;
+      : `where the engine names no reset: after the cooldown, ${formatDuration(entry.cooldownMs)}`;
   return [
     "it waits for the reset that the engine names and 1 to 3 minutes more, also if the cooldown is shorter;",
     `a reset more than 8 days away is not waited for; ${without}`,
   ];
 }
 
-function ending(agent: AgentDefinition, trigger: Trigger, rungs: number): string {
-  if (rungs === 0 && trigger === "idle" && agent.mode === "headless") {
+function ending(agent: AgentDefinition, trigger: Trigger, entries: number): string {
+  if (entries === 0 && trigger === "idle" && agent.mode === "headless") {
     return "The runbook has no entry for it: a completed turn ends the task as done.";
   }
-  return rungs === 0
+  return entries === 0
     ? "The runbook has no entry for it: it escalates, and Reprise asks a person."
     : "Then it escalates: Reprise asks a person.";
 }

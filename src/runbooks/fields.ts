@@ -1,12 +1,12 @@
 /** Checked access to the values of a tree. An invalid value becomes a problem and then counts as absent. */
 import { parseDuration } from "../lib/duration.ts";
 import { nearest } from "../lib/suggest.ts";
-import { type At, type Entry, type Problem, problem, type Table, type Text } from "./tree.ts";
+import { type At, type NodeEntry, type Problem, problem, type Table, type Text } from "./tree.ts";
 import { type Value, within } from "./tree.ts";
 import { misfits } from "./template.ts";
 
 /** Position of a table, the problems so far, and the variables that its texts may name. */
-export interface Scope {
+export interface FieldScope {
   readonly path: string;
   readonly problems: Problem[];
   readonly vars: readonly string[];
@@ -15,21 +15,21 @@ export interface Scope {
 /** Keys with a meaning for JavaScript objects. */
 const RESERVED = ["__proto__", "constructor", "prototype"];
 
-export function error(scope: Scope, at: At, reason: string): void {
+export function error(scope: FieldScope, at: At, reason: string): void {
   scope.problems.push(problem(at, `${reason}.`.replace(/([.?!])\.$/, "$1")));
 }
 
-export function warning(scope: Scope, at: At, reason: string): void {
+export function warning(scope: FieldScope, at: At, reason: string): void {
   scope.problems.push(problem(at, `${reason}.`, "warning"));
 }
 
-export function below(scope: Scope, key: string | number): Scope {
+export function below(scope: FieldScope, key: string | number): FieldScope {
   const step = typeof key === "number" ? `[${key + 1}]` : scope.path === "" ? key : `.${key}`;
   return { ...scope, path: `${scope.path}${step}` };
 }
 
 /** Every unknown key becomes a problem that suggests the nearest known key. */
-export function checkKeys(table: Table, scope: Scope, known: readonly string[]): void {
+export function checkKeys(table: Table, scope: FieldScope, known: readonly string[]): void {
   for (const [key, { at }] of table.entries) {
     if (known.includes(key)) continue;
     const near = nearest(key, known);
@@ -39,7 +39,12 @@ export function checkKeys(table: Table, scope: Scope, known: readonly string[]):
 }
 
 /** Entries with freely chosen names as keys. Leaves out names that do not match `pattern`. */
-export function namedEntries(table: Table, scope: Scope, pattern: RegExp, rule: string): [string, Entry][] {
+export function namedEntries(
+  table: Table,
+  scope: FieldScope,
+  pattern: RegExp,
+  rule: string,
+): [string, NodeEntry][] {
   return [...table.entries].filter(([key, { at }]) => {
     const reserved = RESERVED.includes(key);
     if (pattern.test(key) && !reserved) return true;
@@ -48,19 +53,19 @@ export function namedEntries(table: Table, scope: Scope, pattern: RegExp, rule: 
   });
 }
 
-export function tableIn(table: Table, scope: Scope, key: string, example: string): Table | undefined {
+export function tableIn(table: Table, scope: FieldScope, key: string, example: string): Table | undefined {
   const value = table.entries.get(key)?.value;
   if (value === undefined || value.kind === "table") return value;
   return unfit(value, below(scope, key), `is a table: ${example}`);
 }
 
 /** A text without zero bytes and with valid templates. */
-export function textIn(table: Table, scope: Scope, key: string): Text | undefined {
+export function textIn(table: Table, scope: FieldScope, key: string): Text | undefined {
   const value = table.entries.get(key)?.value;
   return value === undefined ? undefined : textOf(value, below(scope, key));
 }
 
-export function textOf(value: Value, scope: Scope): Text | undefined {
+export function textOf(value: Value, scope: FieldScope): Text | undefined {
   if (value.kind !== "text") return unfit(value, scope, "is a text in quotes");
   if (value.value.includes("\0")) return unfit(value, scope, "holds a zero byte");
   const wrong = misfits(value.value, scope.vars);
@@ -69,7 +74,7 @@ export function textOf(value: Value, scope: Scope): Text | undefined {
 }
 
 /** A command: a list of texts that begins with a program. */
-export function commandIn(table: Table, scope: Scope, key: string): readonly string[] | undefined {
+export function commandIn(table: Table, scope: FieldScope, key: string): readonly string[] | undefined {
   const value = table.entries.get(key)?.value;
   const here = below(scope, key);
   if (value?.kind === "text") {
@@ -81,7 +86,7 @@ export function commandIn(table: Table, scope: Scope, key: string): readonly str
   return words;
 }
 
-export function wordsIn(table: Table, scope: Scope, key: string): readonly string[] | undefined {
+export function wordsIn(table: Table, scope: FieldScope, key: string): readonly string[] | undefined {
   const value = table.entries.get(key)?.value;
   if (value === undefined) return undefined;
   const here = below(scope, key);
@@ -90,13 +95,13 @@ export function wordsIn(table: Table, scope: Scope, key: string): readonly strin
   return words.every((word) => word !== undefined) ? words : undefined;
 }
 
-export function flagIn(table: Table, scope: Scope, key: string): boolean | undefined {
+export function flagIn(table: Table, scope: FieldScope, key: string): boolean | undefined {
   const value = table.entries.get(key)?.value;
   if (value === undefined || value.kind === "flag") return value?.value;
   return unfit(value, below(scope, key), "is true or false, without quotes");
 }
 
-export function countIn(table: Table, scope: Scope, key: string): number | undefined {
+export function countIn(table: Table, scope: FieldScope, key: string): number | undefined {
   const value = table.entries.get(key)?.value;
   if (value === undefined) return undefined;
   const fits =
@@ -105,7 +110,12 @@ export function countIn(table: Table, scope: Scope, key: string): number | undef
 }
 
 /** Milliseconds. */
-export function durationIn(table: Table, scope: Scope, key: string, least: 0 | 1000): number | undefined {
+export function durationIn(
+  table: Table,
+  scope: FieldScope,
+  key: string,
+  least: 0 | 1000,
+): number | undefined {
   const value = table.entries.get(key)?.value;
   if (value === undefined) return undefined;
   const ms = value.kind === "text" ? parseDuration(value.value) : null;
@@ -116,7 +126,7 @@ export function durationIn(table: Table, scope: Scope, key: string, least: 0 | 1
 
 export function choiceIn<T extends string>(
   table: Table,
-  scope: Scope,
+  scope: FieldScope,
   key: string,
   choices: readonly T[],
 ): T | undefined {
@@ -140,13 +150,13 @@ export function isEmptyList(value: Value): boolean {
 }
 
 /** Reports the problem. The value then counts as absent. */
-export function unfit(value: Value, scope: Scope, why: string): undefined {
+export function unfit(value: Value, scope: FieldScope, why: string): undefined {
   if (value.kind === "refused") return undefined;
   const given = value.kind === "odd" ? `, not ${value.what}` : "";
   error(scope, value.at, `${scope.path} ${why}${given}`);
   return undefined;
 }
 
-function nameOf(scope: Scope, key: string): string {
+function nameOf(scope: FieldScope, key: string): string {
   return below(scope, key.slice(0, 100)).path;
 }

@@ -136,12 +136,12 @@ export function readPromptFile(folder: RunbookFolder, name: string): PromptFile 
   return { text: decoded.text, path, sha256: sha256(read.bytes) };
 }
 
-export type Decoded =
+export type DecodedText =
   | { readonly text: string }
   | { readonly why: string; readonly offset: number; readonly shown: string };
 
 /** UTF-8, with or without a byte order mark. `shown`, `offset`: the readable text, and where it becomes invalid. */
-export function decode(bytes: Buffer): Decoded {
+export function decode(bytes: Buffer): DecodedText {
   const utf16 = /^(?:\xff\xfe|\xfe\xff|[^\0]\0[^\0]\0|\0[^\0]\0[^\0])/s.test(
     bytes.subarray(0, 4).toString("latin1"),
   );

@@ -1,7 +1,13 @@
 /** Fills values into drafts: the result has no templates and absolute paths. Pure. */
 import { resolve } from "node:path";
 import { Fault } from "../core/faults.ts";
-import type { AgentDefinition, PipelineDefinition, Policy, Rung, StepDefinition } from "../core/runbook.ts";
+import type {
+  AgentDefinition,
+  PipelineDefinition,
+  Policy,
+  PolicyEntry,
+  StepDefinition,
+} from "../core/runbook.ts";
 import { nearest } from "../lib/suggest.ts";
 import type { AgentDraft, PipelineDraft, StepDraft, Var } from "./drafts.ts";
 import { filled } from "./template.ts";
@@ -91,15 +97,15 @@ function filledStep(step: StepDraft, values: Readonly<Record<string, string>>, c
 }
 
 function filledPolicy(policy: Policy, values: Values): Policy {
-  const rungs = (list: readonly Rung[]) =>
-    list.map((rung) => ({
-      ...rung,
-      message: rung.message === null ? null : filled(rung.message, values),
-      run: rung.run?.map((word) => filled(word, values)) ?? null,
+  const entries = (list: readonly PolicyEntry[]) =>
+    list.map((entry) => ({
+      ...entry,
+      message: entry.message === null ? null : filled(entry.message, values),
+      run: entry.run?.map((word) => filled(word, values)) ?? null,
     }));
   const { idle, dead, error, prompt } = policy.on;
   return {
     ...policy,
-    on: { idle: rungs(idle), dead: rungs(dead), error: rungs(error), prompt: rungs(prompt) },
+    on: { idle: entries(idle), dead: entries(dead), error: entries(error), prompt: entries(prompt) },
   };
 }

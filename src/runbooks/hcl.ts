@@ -7,13 +7,13 @@
  */
 import {
   type At,
-  type Entry,
+  type NodeEntry,
   locator,
   MAX_DEPTH,
   numberOf,
   type Problem,
   problem,
-  type Read,
+  type TreeRead,
 } from "./tree.ts";
 import { type Table, Unreadable, type Value } from "./tree.ts";
 import { heredoc, type Scan, quoted, take, VARIABLE } from "./hcl-text.ts";
@@ -34,7 +34,7 @@ interface Bodies extends Scan {
   readonly blocks: Set<Value>;
 }
 
-export function readHcl(text: string): Read {
+export function readHcl(text: string): TreeRead {
   const problems: Problem[] = [];
   const scan: Bodies = { text, pos: 0, at: locator(text), problems, blocks: new Set() };
   try {
@@ -73,7 +73,7 @@ function item(scan: Bodies, table: Table, depth: number): void {
   else block(scan, { table, name, at }, depth);
 }
 
-function define(scan: Scan, table: Table, name: string, entry: Entry): void {
+function define(scan: Scan, table: Table, name: string, entry: NodeEntry): void {
   const before = table.entries.get(name);
   if (before === undefined) table.entries.set(name, entry);
   else scan.problems.push(problem(entry.at, `${name} is defined twice; first in line ${before.at.line}.`));

@@ -1,5 +1,5 @@
 /** JSON runbooks, read with positions. `JSON.parse` has no positions and takes the last of two equal keys. */
-import { type At, locator, MAX_DEPTH, numberOf, type Problem, problem, type Read } from "./tree.ts";
+import { type At, locator, MAX_DEPTH, numberOf, type Problem, problem, type TreeRead } from "./tree.ts";
 import { type Table, Unreadable, type Value } from "./tree.ts";
 
 interface Scan {
@@ -14,7 +14,7 @@ const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 const STRING = /"[^"\\\n]*(?:\\.[^"\\\n]*)*"/y;
 const WORD = /true|false|null/y;
 
-export function readJson(text: string): Read {
+export function readJson(text: string): TreeRead {
   const scan: Scan = { text, pos: 0, at: locator(text), problems: [] };
   try {
     const root = value(scan, 0);

@@ -8,11 +8,11 @@ import {
   commandIn,
   durationIn,
   error,
-  type Scope,
+  type FieldScope,
   textIn,
   unfit,
 } from "./fields.ts";
-import type { At, Entry, Table, Value } from "./tree.ts";
+import type { At, NodeEntry, Table, Value } from "./tree.ts";
 import { nearest } from "../lib/suggest.ts";
 
 const NAME = /^[a-z0-9][a-z0-9_-]{0,63}$/;
@@ -35,7 +35,7 @@ interface Located {
   readonly at: At;
 }
 
-export function pipelineOf(table: Table, scope: Scope, given: Given): PipelineDraft {
+export function pipelineOf(table: Table, scope: FieldScope, given: Given): PipelineDraft {
   checkKeys(table, scope, ["vars", "workspace", "cwd", "step"]);
   const before = scope.problems.length;
   const steps = stepsIn(table, scope, given);
@@ -58,7 +58,7 @@ interface Named {
   readonly table: Table;
 }
 
-function stepsIn(table: Table, scope: Scope, given: Given): readonly Located[] {
+function stepsIn(table: Table, scope: FieldScope, given: Given): readonly Located[] {
   const entry = table.entries.get("step");
   if (entry === undefined) {
     error(scope, given.at, `${scope.path} has no steps: [[${scope.path}.step]]`);
@@ -102,7 +102,7 @@ function ends({ step, at }: Located): Located {
 }
 
 /** A list of tables with a name each, or a table of tables with names as keys. */
-function namesOf({ value }: Entry, scope: Scope): readonly Named[] {
+function namesOf({ value }: NodeEntry, scope: FieldScope): readonly Named[] {
   const found: Named[] = [];
   const add = (name: string, at: At, table: Table) => {
     const twin = found.find((one) => one.name === name);
@@ -147,7 +147,7 @@ function sizeOf(value: Value): number {
   return value.kind === "table" ? value.entries.size : 1;
 }
 
-function agentIn(step: Table, scope: Scope, { agents, vars }: Given): AgentDraft | undefined {
+function agentIn(step: Table, scope: FieldScope, { agents, vars }: Given): AgentDraft | undefined {
   const name = textIn(step, { ...scope, vars: [] }, "agent");
   if (name === undefined) return undefined;
   const agent = agents.find((one) => one.name === name.value);
@@ -177,7 +177,7 @@ function agentIn(step: Table, scope: Scope, { agents, vars }: Given): AgentDraft
 
 function targetIn(
   step: Table,
-  scope: Scope,
+  scope: FieldScope,
   key: "on_done" | "on_fail",
   { names, end }: { names: readonly string[]; end: string },
 ): string | undefined {
@@ -193,7 +193,7 @@ function targetIn(
   return undefined;
 }
 
-function checkGraph(steps: readonly Located[], scope: Scope): void {
+function checkGraph(steps: readonly Located[], scope: FieldScope): void {
   const [first] = steps;
   if (first === undefined) return;
   const byName = new Map(steps.map((one) => [one.step.name, one]));

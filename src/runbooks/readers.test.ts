@@ -8,7 +8,7 @@ import { readHcl } from "./hcl.ts";
 import { readJson } from "./json.ts";
 import { checkRunbook } from "./runbook.ts";
 import { readToml } from "./toml.ts";
-import type { Read, Table, Value } from "./tree.ts";
+import type { TreeRead, Table, Value } from "./tree.ts";
 
 /** The bare values. A name with a meaning for JavaScript stays a name. */
 function plain(value: Value): unknown {
@@ -28,13 +28,13 @@ function plain(value: Value): unknown {
   }
 }
 
-const root = ({ root: found, problems }: Read): Table => {
+const root = ({ root: found, problems }: TreeRead): Table => {
   expect(problems).toEqual([]);
   if (found === null) throw new Error("nothing was read");
   return found;
 };
 
-const said = ({ problems }: Read) =>
+const said = ({ problems }: TreeRead) =>
   problems.map(({ line, column, reason }) => `${line}:${column} ${reason}`);
 
 describe("JSON", () => {

@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import {
   ACTIONS,
   type AgentDefinition,
-  type Rung,
+  type PolicyEntry,
   TRIGGERS,
   type Trigger,
   whyNotAllowed,
@@ -59,9 +59,9 @@ describe("actions", () => {
 
   const table = TRIGGERS.flatMap((trigger) => ACTIONS.map((action) => [trigger, action] as const));
   test.each(table)("on_%s × %s is refused exactly where the table says so", (trigger, action) => {
-    const rung = action === "gate" ? { action, run: ["true"] } : { action };
+    const entry = action === "gate" ? { action, run: ["true"] } : { action };
     const why = whyNotAllowed(trigger, action);
-    const { problems, definition } = check({ [`on_${trigger}`]: rung });
+    const { problems, definition } = check({ [`on_${trigger}`]: entry });
     expect(problems.map(({ reason }) => reason)).toEqual(
       why === null ? [] : [`agent.worker.on_${trigger}: ${action} cannot stand here: ${why}.`],
     );
@@ -216,13 +216,13 @@ describe("templates", () => {
 });
 
 describe("explainTrigger", () => {
-  const rung = (fields: Partial<Rung>): Rung => ({
+  const entry = (fields: Partial<PolicyEntry>): PolicyEntry => ({
     ...{ action: "resume", message: null, append: false, run: null, timeoutMs: 600_000 },
     ...{ attempts: 1, cooldownMs: 0, match: "any" },
     ...fields,
   });
   const agent = (
-    on: Partial<Record<Trigger, readonly Rung[]>>,
+    on: Partial<Record<Trigger, readonly PolicyEntry[]>>,
     mode: "interactive" | "headless" = "interactive",
   ): AgentDefinition => ({
     ...{ name: "worker", engine: "claude", args: [], mode, prompt: null, cwd: "/x", env: [] },
@@ -232,7 +232,7 @@ describe("explainTrigger", () => {
     explainTrigger(definition, trigger, trouble).join("\n");
 
   test("explains the seed's rate limit", () => {
-    const error = [rung({ match: "rate_limited", cooldownMs: 60_000 }), rung({ match: "overloaded" })];
+    const error = [entry({ match: "rate_limited", cooldownMs: 60_000 }), entry({ match: "overloaded" })];
     expect(said(agent({ error }), "error", "rate_limited")).toBe(
       `agent.worker (claude, interactive), on_error rate_limited
   1. resume, once, after a cooldown of 1 m
@@ -248,7 +248,7 @@ describe("explainTrigger", () => {
   test.each([
     [
       "a deterministic error",
-      agent({ error: [rung({})] }),
+      agent({ error: [entry({})] }),
       "error",
       "auth",
       "not tried, since it would not help: the engine asks for a login",
@@ -263,35 +263,35 @@ describe("explainTrigger", () => {
     ],
     [
       "replaced prompt",
-      agent({ dead: [rung({ message: "m" })] }),
+      agent({ dead: [entry({ message: "m" })] }),
       "dead",
       null,
       'a new conversation begins with "m"',
     ],
     [
       "appended message",
-      agent({ dead: [rung({ message: "m", append: true })] }),
+      agent({ dead: [entry({ message: "m", append: true })] }),
       "dead",
       null,
       'the conversation goes on with "m"',
     ],
     [
       "nudge in a UI",
-      agent({ idle: [rung({ action: "nudge", attempts: 3 })] }),
+      agent({ idle: [entry({ action: "nudge", attempts: 3 })] }),
       "idle",
       null,
       "is typed into its UI; never while it asks",
     ],
     [
       "headless nudge",
-      agent({ idle: [rung({ action: "nudge" })] }, "headless"),
+      agent({ idle: [entry({ action: "nudge" })] }, "headless"),
       "idle",
       null,
       "the conversation is resumed with",
     ],
     [
       "gate",
-      agent({ dead: [rung({ action: "gate", run: ["x"] })] }),
+      agent({ dead: [entry({ action: "gate", run: ["x"] })] }),
       "dead",
       null,
       'runs ["x"] in the agent\'s directory, 10 m at most',

@@ -10,10 +10,10 @@ import { nearest } from "../lib/suggest.ts";
 import { rungsIn } from "./actions.ts";
 import type { AgentDraft, PipelineDraft, Var } from "./drafts.ts";
 import { below, checkKeys, choiceIn, commandIn, countIn, durationIn, error, flagIn } from "./fields.ts";
-import { namedEntries, type Scope, tableIn, textIn, textOf, unfit, wordsIn } from "./fields.ts";
+import { namedEntries, type FieldScope, tableIn, textIn, textOf, unfit, wordsIn } from "./fields.ts";
 import { pipelineOf } from "./pipeline.ts";
 import { misfits } from "./template.ts";
-import { type At, type Entry, type Problem, type Table, within } from "./tree.ts";
+import { type At, type NodeEntry, type Problem, type Table, within } from "./tree.ts";
 import { splitWords } from "./words.ts";
 
 export interface Surroundings {
@@ -56,14 +56,14 @@ const UI_BY_DEFAULT = "claude";
 
 export function checkRunbook(root: Table, around: Surroundings): Checked {
   const problems: Problem[] = [];
-  const scope: Scope = { path: "", problems, vars: [] };
+  const scope: FieldScope = { path: "", problems, vars: [] };
   checkKeys(root, scope, ["agent", "pipeline"]);
-  const named = (key: "agent" | "pipeline"): [string, Entry, Table][] => {
+  const named = (key: "agent" | "pipeline"): [string, NodeEntry, Table][] => {
     const table = tableIn(root, scope, key, `[${key}.NAME]`);
     if (table === undefined) return [];
     return namedEntries(table, below(scope, key), NAME, NAME_RULE).flatMap(([name, entry]) => {
       const here = below(below(scope, key), name);
-      if (entry.value.kind === "table") return [[name, entry, entry.value] as [string, Entry, Table]];
+      if (entry.value.kind === "table") return [[name, entry, entry.value] as [string, NodeEntry, Table]];
       unfit(entry.value, here, `is a table: [${here.path}]`);
       return [];
     });
@@ -87,10 +87,10 @@ function agentOf(
   { table, at, problems }: { table: Table; at: At; problems: Problem[] },
   around: Surroundings,
 ): AgentDraft {
-  const outer: Scope = { path: `agent.${name}`, problems, vars: [] };
+  const outer: FieldScope = { path: `agent.${name}`, problems, vars: [] };
   checkKeys(table, outer, AGENT_KEYS);
   const vars = varsIn(table, outer);
-  const scope: Scope = { ...outer, vars: vars.map((one) => one.name) };
+  const scope: FieldScope = { ...outer, vars: vars.map((one) => one.name) };
   const command = commandOf(table, scope, at, around);
   const mode = modeIn(table, scope, command, around);
   const { prompt, promptFile } = promptIn(table, scope, around);
@@ -118,7 +118,7 @@ function agentOf(
   };
 }
 
-function policyIn(table: Table, scope: Scope): Policy {
+function policyIn(table: Table, scope: FieldScope): Policy {
   return {
     on: {
       idle: rungsIn(table, scope, "idle"),
@@ -139,7 +139,7 @@ interface Command {
 }
 
 /** Null: reported as a problem. */
-function commandOf(table: Table, scope: Scope, at: At, around: Surroundings): Command | null {
+function commandOf(table: Table, scope: FieldScope, at: At, around: Surroundings): Command | null {
   const run = table.entries.get("run");
   const engine = table.entries.get("engine");
   if (run !== undefined && engine !== undefined) {
@@ -165,7 +165,7 @@ function commandOf(table: Table, scope: Scope, at: At, around: Surroundings): Co
   return knownEngine({ engine: id.value, args, fromRun: false }, engine, below(scope, "engine"), around);
 }
 
-function runWords(table: Table, scope: Scope, { value }: Entry): readonly string[] | undefined {
+function runWords(table: Table, scope: FieldScope, { value }: NodeEntry): readonly string[] | undefined {
   if (value.kind === "list") return commandIn(table, scope, "run");
   const text = textIn(table, scope, "run");
   if (text === undefined) return undefined;
@@ -179,7 +179,12 @@ function runWords(table: Table, scope: Scope, { value }: Entry): readonly string
     : unfit(value, below(scope, "run"), 'is empty; write run = "claude"');
 }
 
-function knownEngine(command: Command, entry: Entry, scope: Scope, around: Surroundings): Command | null {
+function knownEngine(
+  command: Command,
+  entry: NodeEntry,
+  scope: FieldScope,
+  around: Surroundings,
+): Command | null {
   const { at } = entry.value;
   const traits = around.engine(command.engine);
   if (traits === null) {
@@ -197,7 +202,7 @@ function knownEngine(command: Command, entry: Entry, scope: Scope, around: Surro
   return command;
 }
 
-function modeIn(table: Table, scope: Scope, command: Command | null, around: Surroundings): AgentMode {
+function modeIn(table: Table, scope: FieldScope, command: Command | null, around: Surroundings): AgentMode {
   const given = choiceIn<AgentMode>(table, scope, "mode", ["interactive", "headless"]);
   const traits = command === null ? null : around.engine(command.engine);
   if (given === "interactive" && traits?.hasUi === false) {
@@ -215,7 +220,7 @@ function modeIn(table: Table, scope: Scope, command: Command | null, around: Sur
 
 function checkNudge(
   table: Table,
-  scope: Scope,
+  scope: FieldScope,
   agent: { engine: string | null; mode: AgentMode; policy: Policy },
   around: Surroundings,
 ): void {
@@ -230,7 +235,7 @@ function checkNudge(
 
 function promptIn(
   table: Table,
-  scope: Scope,
+  scope: FieldScope,
   around: Surroundings,
 ): { prompt: string | null; promptFile: string | null } {
   const prompt = textIn(table, scope, "prompt");
@@ -258,7 +263,7 @@ function promptIn(
   return { prompt: read.text, promptFile: file.value };
 }
 
-function cwdIn(table: Table, scope: Scope): string {
+function cwdIn(table: Table, scope: FieldScope): string {
   const cwd = textIn(table, scope, "cwd");
   if (cwd === undefined) return "";
   if (cwd.value === "" || cwd.value.startsWith("~")) {
@@ -271,7 +276,7 @@ function cwdIn(table: Table, scope: Scope): string {
 
 function envIn(
   table: Table,
-  scope: Scope,
+  scope: FieldScope,
   level: "project" | "user",
 ): readonly (readonly [string, string])[] {
   const env = tableIn(table, scope, "env", '{ NAME = "value" }');
@@ -294,7 +299,7 @@ function envIn(
 }
 
 /** `vars = { branch = "main", issue = { required = true } }`. */
-function varsIn(table: Table, scope: Scope): readonly Var[] {
+function varsIn(table: Table, scope: FieldScope): readonly Var[] {
   const vars = tableIn(table, scope, "vars", '{ branch = "main", issue = { required = true } }');
   if (vars === undefined) return [];
   const here = below(scope, "vars");

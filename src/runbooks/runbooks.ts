@@ -14,13 +14,13 @@ import { decode, folderOf, FORMATS, readPromptFile, readRegular, type RunbookFol
 import { runbookFiles, runbookFolders, sha256 } from "./files.ts";
 import { filledAgent, filledPipeline, valuesFor } from "./fill.ts";
 import { type Checked, checkRunbook, type EngineTraits } from "./runbook.ts";
-import { locator, type Problem, problem, type Read } from "./tree.ts";
+import { locator, type Problem, problem, type TreeRead } from "./tree.ts";
 
 export { explainTrigger } from "./explain.ts";
 export type { Problem } from "./tree.ts";
 
 /** Where to look for runbooks, and the engines that their agents may use. */
-export interface Where {
+export interface RunbookPlace {
   readonly cwd: string;
   readonly env: Env;
   readonly engines: Engines;
@@ -58,7 +58,7 @@ export interface FoundPipeline extends Found {
 }
 
 /** Every runbook, the project's first, including its problems. Only a folder that cannot be listed is a fault. */
-export async function findRunbooks(where: Where): Promise<readonly Runbook[]> {
+export async function findRunbooks(where: RunbookPlace): Promise<readonly Runbook[]> {
   const found: Runbook[] = [];
   for (const folder of runbookFolders(where.cwd, where.env)) {
     const { files, tooMany } = listed(folder);
@@ -76,14 +76,14 @@ export async function findRunbooks(where: Where): Promise<readonly Runbook[]> {
 }
 
 /** One file in any folder. */
-export function openRunbook(file: string, where: Where): Promise<Runbook> {
+export function openRunbook(file: string, where: RunbookPlace): Promise<Runbook> {
   return readRunbook(resolve(where.cwd, file), folderOf(resolve(where.cwd, file), where.env), where);
 }
 
 /** The project's agents override the user's. Faults: unknown name, a runbook with errors, missing variables. */
 export async function findAgent(
   name: string,
-  where: Where & { readonly vars: Readonly<Record<string, string>> },
+  where: RunbookPlace & { readonly vars: Readonly<Record<string, string>> },
 ): Promise<FoundAgent> {
   const { runbook, draft } = pick("agent", name, await findRunbooks(where));
   const vars = valuesFor(`agent.${name}`, draft.vars, where.vars);
@@ -92,7 +92,7 @@ export async function findAgent(
 
 export async function findPipeline(
   name: string,
-  where: Where & { readonly vars: Readonly<Record<string, string>> },
+  where: RunbookPlace & { readonly vars: Readonly<Record<string, string>> },
 ): Promise<FoundPipeline> {
   const { runbook, draft } = pick("pipeline", name, await findRunbooks(where));
   const vars = valuesFor(`pipeline.${name}`, draft.vars, where.vars);
@@ -163,7 +163,7 @@ export function hasErrors({ problems }: Pick<Runbook, "problems">): boolean {
   return problems.some(({ level }) => level === "error");
 }
 
-async function readRunbook(path: string, folder: RunbookFolder, where: Where): Promise<Runbook> {
+async function readRunbook(path: string, folder: RunbookFolder, where: RunbookPlace): Promise<Runbook> {
   const base = folder.level === "project" ? folder.root : resolve(where.cwd);
   const about = { path, level: folder.level, base };
   const nothing = (...problems: readonly Problem[]): Runbook => ({
@@ -211,7 +211,7 @@ function inOrder(problems: readonly Problem[]): readonly Problem[] {
   return [...sorted.slice(0, MOST_PROBLEMS), more];
 }
 
-async function parse(extension: string, text: string): Promise<Read> {
+async function parse(extension: string, text: string): Promise<TreeRead> {
   switch (extension) {
     case ".toml":
       return (await import("./toml.ts")).readToml(text);

@@ -2,17 +2,17 @@
 import type { AST } from "toml-eslint-parser";
 import {
   type At,
-  type Entry,
+  type NodeEntry,
   MAX_DEPTH,
   numberOf,
   type Problem,
   problem,
-  type Read,
+  type TreeRead,
   type Table,
 } from "./tree.ts";
 import { type Value } from "./tree.ts";
 
-export async function readToml(text: string): Promise<Read> {
+export async function readToml(text: string): Promise<TreeRead> {
   const { parseTOML, ParseError } = await import("toml-eslint-parser");
   try {
     const [top] = parseTOML(text, { tomlVersion: "1.1" }).body;
@@ -126,7 +126,7 @@ function put(into: Table, pair: AST.TOMLKeyValue, depth: number): void {
   }
 }
 
-function entryOf(pair: AST.TOMLKeyValue, part: AST.TOMLBare | AST.TOMLQuoted, depth: number): Entry {
+function entryOf(pair: AST.TOMLKeyValue, part: AST.TOMLBare | AST.TOMLQuoted, depth: number): NodeEntry {
   return { at: placeOf(part), value: valueOf(pair.value, depth + 1) };
 }
 

@@ -46,11 +46,11 @@ export interface List {
 /** Entries in file order. A map, so that no key has a meaning for JavaScript. */
 export interface Table {
   readonly kind: "table";
-  readonly entries: Map<string, Entry>;
+  readonly entries: Map<string, NodeEntry>;
   readonly at: At;
 }
 
-export interface Entry {
+export interface NodeEntry {
   readonly at: At;
   readonly value: Value;
 }
@@ -69,7 +69,7 @@ interface Refused {
 }
 
 /** The result of a reader. Root null: unreadable, and a problem says why. */
-export interface Read {
+export interface TreeRead {
   readonly root: Table | null;
   readonly problems: readonly Problem[];
 }

@@ -19,7 +19,7 @@ import {
 } from "node:fs";
 import { open, rename } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { type Facts, Fault, wantOf } from "../core/faults.ts";
+import { type FaultFacts, Fault, wantOf } from "../core/faults.ts";
 import { hasDuplicateKeys, isObject, type JsonObject, parseJson } from "../lib/json.ts";
 
 /** O_NOFOLLOW covers only the last part of a path; the directories above are ours alone (0700). */
@@ -237,7 +237,7 @@ export function removeQuietly(path: string): void {
 }
 
 /** Turns a system error about a file into a fault. Faults and our own bugs pass unchanged. */
-export function storageFault(error: unknown, doing: string, path: string, facts: Facts = {}): unknown {
+export function storageFault(error: unknown, doing: string, path: string, facts: FaultFacts = {}): unknown {
   if (error instanceof Fault || !isErrno(error)) return error;
   const want = wantOf(error);
   if (want !== null) return want;

@@ -13,13 +13,13 @@ import type { DatabaseSyncInstance, SqliteModule, StatementSyncInstance } from "
 import { Fault } from "../core/faults.ts";
 import { errnoOf, faultOf, isUnwritable, newerSchema, notAFile } from "./sqlite-faults.ts";
 import { migrate, MIGRATIONS, schemaOf } from "./migrations.ts";
-import type { Columns, Row } from "./rows.ts";
+import type { Columns, SqlRow } from "./rows.ts";
 import type { OpenOptions } from "./store.ts";
 
 type Sqlite = Pick<SqliteModule, "DatabaseSync">;
 type Bound = readonly (string | number | null)[] | Columns;
 
-export interface Connection {
+export interface SqliteConnection {
   /**
    * Runs `work` inside `BEGIN IMMEDIATE` … `COMMIT`. A deferred transaction would fail with busy despite the timeout.
    */
@@ -31,9 +31,9 @@ export interface Connection {
 
 /** Prepares each statement once, on first use. */
 export interface Sql {
-  one(text: string, bound?: Bound): Row | undefined;
-  all(text: string, bound?: Bound): Row[];
-  each(text: string): Iterable<Row>;
+  one(text: string, bound?: Bound): SqlRow | undefined;
+  all(text: string, bound?: Bound): SqlRow[];
+  each(text: string): Iterable<SqlRow>;
   /** The number of changed rows. */
   run(text: string, bound: Bound): number;
 }
@@ -68,7 +68,11 @@ const BUSY_TIMEOUT_MS = 30_000;
  * Switching to WAL may report busy without waiting, so opening retries until the timeout. SQLite reports a page that
  * could not be read (EIO) as damaged; real damage is still there at a second read.
  */
-export async function connect(sqlite: Sqlite, path: string, options: OpenOptions): Promise<Connection> {
+export async function openConnection(
+  sqlite: Sqlite,
+  path: string,
+  options: OpenOptions,
+): Promise<SqliteConnection> {
   const deadline = performance.now() + (options.busyTimeoutMs ?? BUSY_TIMEOUT_MS);
   for (let tries = 1; ; tries += 1) {
     try {
@@ -97,7 +101,7 @@ function isDamage(fault: unknown): boolean {
   return fault instanceof Fault && fault.code === "index_damaged";
 }
 
-function connection(sqlite: Sqlite, path: string, options: OpenOptions): Connection {
+function connection(sqlite: Sqlite, path: string, options: OpenOptions): SqliteConnection {
   let live = open(sqlite, path, options);
   let wrote = false;
 
@@ -260,9 +264,9 @@ function liveOf(db: DatabaseSyncInstance, facts: Facts, files: Files | null): Li
   }
   const spread = (bound: Bound): readonly unknown[] => (Array.isArray(bound) ? bound : [bound]);
   const sql: Sql = {
-    one: (text, bound = []) => prepare(text).get(...spread(bound)) as Row | undefined,
-    all: (text, bound = []) => prepare(text).all(...spread(bound)) as Row[],
-    each: (text) => prepare(text).iterate() as Iterable<Row>,
+    one: (text, bound = []) => prepare(text).get(...spread(bound)) as SqlRow | undefined,
+    all: (text, bound = []) => prepare(text).all(...spread(bound)) as SqlRow[],
+    each: (text) => prepare(text).iterate() as Iterable<SqlRow>,
     run: (text, bound) => prepare(text).run(...spread(bound)).changes,
   };
   return { db, sql, facts, files };
@@ -343,7 +347,7 @@ function versionOf(db: DatabaseSyncInstance): string {
 }
 
 function pragma(db: DatabaseSyncInstance, text: string, column = text): unknown {
-  return (db.prepare(`PRAGMA ${text}`).get() as Row | undefined)?.[column];
+  return (db.prepare(`PRAGMA ${text}`).get() as SqlRow | undefined)?.[column];
 }
 
 function sizeOf(path: string): number {

@@ -1,5 +1,5 @@
 /** The rules of a lease for every backend: who may take it, and which fence may write (I6). Pure. */
-import type { Standing } from "../core/deps.ts";
+import type { OwnerState } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import type { Life, ProcessIdentity } from "../core/records.ts";
 import { fieldIn, numberIn, objectIn, stringIn } from "../lib/json.ts";
@@ -33,7 +33,7 @@ export function decideLease(present: LeaseState | undefined, request: LeaseReque
 }
 
 /** What this process can observe of an owner. */
-export interface Sight {
+export interface OwnerSight {
   readonly self: ProcessIdentity;
   readonly machine: string;
   /** Is it in the process table with the same start time? */
@@ -49,7 +49,10 @@ export interface Sight {
  * gone, unless that boot is seen to run: a container may have another boot id. On a disk that several machines may
  * share, the owner stays in doubt.
  */
-export function judgeOwner(owner: ProcessIdentity & { readonly machine?: string }, sight: Sight): Standing {
+export function judgeOwner(
+  owner: ProcessIdentity & { readonly machine?: string },
+  sight: OwnerSight,
+): OwnerState {
   const { self, lives } = sight;
   const { life } = owner;
   const seen = life === undefined ? "unknown" : lives.look(life);

@@ -13,7 +13,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import type { ProcessIdentity } from "../core/records.ts";
-import { judgeOwner, type Sight } from "./lease.ts";
+import { judgeOwner, type OwnerSight } from "./lease.ts";
 import { loadSqlite } from "./sqlite-module.ts";
 import { openLives } from "./store.ts";
 
@@ -24,7 +24,9 @@ const BOOT = "8927715a-38b4-4d3c-9c9d-6a4e4f1c0001";
 const SELF: ProcessIdentity = { pid: 7, start: "70", boot: BOOT, space: "pid:[1]" };
 const LIFE = { file: "8927715a-0123456789abcdef", inode: 1, shared: false };
 
-const sight = (more: Partial<Sight["lives"]> & { listed?: boolean; runs?: boolean } = {}): Sight => ({
+const sight = (
+  more: Partial<OwnerSight["lives"]> & { listed?: boolean; runs?: boolean } = {},
+): OwnerSight => ({
   self: SELF,
   machine: "here",
   isListed: () => more.listed === true,
@@ -34,7 +36,7 @@ const sight = (more: Partial<Sight["lives"]> & { listed?: boolean; runs?: boolea
 
 const there = { ...SELF, space: "pid:[2]" };
 const before = { ...SELF, boot: "another" };
-test.each<[string, ProcessIdentity & { machine?: string }, Sight, string]>([
+test.each<[string, ProcessIdentity & { machine?: string }, OwnerSight, string]>([
   [
     "a lock that is held, in another namespace",
     { ...there, life: LIFE },

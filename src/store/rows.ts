@@ -10,7 +10,7 @@ import type { LeaseState } from "./lease.ts";
 import type { Document, LeaseOwner, NewEvent, StoredEvent } from "./store.ts";
 
 /** A row from the database. All of it is untrusted. */
-export type Row = Readonly<Record<string, string | number | null | Uint8Array>>;
+export type SqlRow = Readonly<Record<string, string | number | null | Uint8Array>>;
 
 /** Values to bind in a statement. */
 export type Columns = Readonly<Record<string, string | number | null>>;
@@ -82,7 +82,7 @@ export function eventColumns(event: NewEvent, seq: number, prev: string): Column
   return { ...columns, hash: hashOf(Object.values(columns)) };
 }
 
-export function readRun(row: Row): Read<RunRecord> {
+export function readRun(row: SqlRow): Read<RunRecord> {
   const { record, run_id: runId } = row;
   if (row["sum"] !== sumOf("runs", runId, record)) return { wrong: "the checksum does not match" };
   const value = parseObject(record);
@@ -93,7 +93,7 @@ export function readRun(row: Row): Read<RunRecord> {
   return disagreement(row, runColumns(run)) ?? { value: run };
 }
 
-export function readAttempt(row: Row): Read<AttemptRecord> {
+export function readAttempt(row: SqlRow): Read<AttemptRecord> {
   const { record, run_id: runId, n } = row;
   if (row["sum"] !== sumOf("attempts", runId, n, record)) return { wrong: "the checksum does not match" };
   const value = parseObject(record);
@@ -104,7 +104,7 @@ export function readAttempt(row: Row): Read<AttemptRecord> {
   return disagreement(row, attemptColumns(attempt)) ?? { value: attempt };
 }
 
-export function readLease(row: Row): Read<LeaseState> {
+export function readLease(row: SqlRow): Read<LeaseState> {
   const { key, fence, owner } = row;
   if (row["sum"] !== sumOf("leases", key, fence, owner)) return { wrong: "the checksum does not match" };
   const value = owner === null ? null : parseObject(owner);
@@ -113,7 +113,7 @@ export function readLease(row: Row): Read<LeaseState> {
 }
 
 /** Checks the event alone. The reader checks that it follows its predecessor (`prev_hash`). */
-export function readEvent(row: Row): Read<StoredEvent> {
+export function readEvent(row: SqlRow): Read<StoredEvent> {
   const { seq, run_id: runId, attempt, kind, at, key, payload, prev_hash: prev } = row;
   if (row["hash"] !== hashOf([seq, runId, attempt, kind, at, key, payload, prev])) {
     return { wrong: "the hash does not match" };
@@ -146,7 +146,7 @@ export function documentColumns(document: Document, seq: number): Columns {
   return { ...columns, sum: sumOf("documents", ...Object.values(columns)) };
 }
 
-export function readDocument(row: Row): Read<Document> {
+export function readDocument(row: SqlRow): Read<Document> {
   const { seq, kind, id, version, open, data } = row;
   if (row["sum"] !== sumOf("documents", seq, kind, id, version, open, data)) {
     return { wrong: "the checksum does not match" };
@@ -172,7 +172,7 @@ function hasText(value: Readonly<Record<string, unknown>>, names: readonly strin
   return names.every((name) => typeof value[name] === "string");
 }
 
-function disagreement(row: Row, expected: Columns): { wrong: string } | undefined {
+function disagreement(row: SqlRow, expected: Columns): { wrong: string } | undefined {
   const column = Object.keys(expected).find((name) => row[name] !== expected[name]);
   return column === undefined ? undefined : { wrong: `the column ${column} disagrees with the record` };
 }

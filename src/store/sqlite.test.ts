@@ -9,7 +9,7 @@ import { DatabaseSync } from "@photostructure/sqlite";
 import { buildSync } from "esbuild";
 import { afterAll, describe, expect, test } from "vitest";
 import { Fault } from "../core/faults.ts";
-import { connect, journalFor } from "./connection.ts";
+import { openConnection, journalFor } from "./connection.ts";
 import {
   attemptLike,
   dead,
@@ -129,7 +129,7 @@ describe("a connection", () => {
   test("has every setting, whether it made the file or found it", async () => {
     const path = freshPath();
     for (const _ of ["made", "found"]) {
-      const connection = await connect({ DatabaseSync }, path, {});
+      const connection = await openConnection({ DatabaseSync }, path, {});
       const found = Object.keys(pragmas).map((name) => [
         name,
         connection.read((sql) => sql.one(`PRAGMA ${name}`))?.[setting(name)],
@@ -183,7 +183,7 @@ describe("a connection", () => {
 
   const plans = ["engine", "status", "cwd", "subject", "name"].map((column) => `WHERE ${column} = 'x'`);
   test.each(["", ...plans])("lists newest runs %s without sorting", async (where) => {
-    const connection = await connect({ DatabaseSync }, freshPath(), {});
+    const connection = await openConnection({ DatabaseSync }, freshPath(), {});
     const text = `EXPLAIN QUERY PLAN SELECT * FROM runs ${where} ORDER BY created_at DESC, run_id DESC LIMIT 50`;
     const plan = connection.read((sql) => sql.all(text)).map((row) => String(row["detail"]));
     connection.close();
@@ -360,14 +360,14 @@ describe("a file that is not a good index", () => {
       }
     }
     failing = 1;
-    const connection = await connect({ DatabaseSync: Flaky }, path, {});
+    const connection = await openConnection({ DatabaseSync: Flaky }, path, {});
     failing = 1;
     expect(connection.read((sql) => sql.one("SELECT 7 AS n"))).toEqual({ n: 7 });
     failing = 2;
     expect(() => connection.read((sql) => sql.one("SELECT 8 AS n"))).toThrow("is damaged");
     connection.close();
     failing = 9;
-    await expect(connect({ DatabaseSync: Flaky }, path, {})).rejects.toThrow("is damaged");
+    await expect(openConnection({ DatabaseSync: Flaky }, path, {})).rejects.toThrow("is damaged");
   });
 
   const errors: [error: object, code: string][] = [

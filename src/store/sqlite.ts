@@ -7,7 +7,7 @@
 import { placedAt } from "../core/placed.ts";
 import type { RunRecord } from "../core/records.ts";
 import { Fault } from "../core/faults.ts";
-import { connect, type Connection, type Sql } from "./connection.ts";
+import { openConnection, type SqliteConnection, type Sql } from "./connection.ts";
 import { checkFence, decideLease, runLeaseKey, unknownRun, type LeaseState } from "./lease.ts";
 import { countLease } from "./lives.ts";
 import { DOCUMENTS_SINCE } from "./migrations.ts";
@@ -16,7 +16,7 @@ import { loadSqlite } from "./sqlite-module.ts";
 import type { Damage, OpenOptions, RunFilter, Store } from "./store.ts";
 
 export async function openSqliteStore(path: string, options: OpenOptions): Promise<Store> {
-  const connection = await connect(loadSqlite(), path, options);
+  const connection = await openConnection(loadSqlite(), path, options);
   const counting = withCount(connection, path, options);
   return {
     ...runVerbs(counting, options),
@@ -49,7 +49,7 @@ export async function openSqliteStore(path: string, options: OpenOptions): Promi
 }
 
 /** A connection that can count writes. */
-interface Counting extends Connection {
+interface Counting extends SqliteConnection {
   /**
    * Adds or removes runs, attempts, events or documents. The index counts the change first, then the note outside: a
    * crash in between leaves an index that is ahead, which is always right. `changed` reports whether anything changed.
@@ -58,7 +58,7 @@ interface Counting extends Connection {
   repairing<T>(work: () => Promise<T>): Promise<T>;
 }
 
-function withCount(connection: Connection, path: string, { mark }: OpenOptions): Counting {
+function withCount(connection: SqliteConnection, path: string, { mark }: OpenOptions): Counting {
   let repairs = 0;
   const isOlder = (present: number) => mark !== undefined && !mark.has(present) && mark.read() > present;
   return {
@@ -126,7 +126,7 @@ type RunVerb = "createRun" | "getRun" | "findByHandle" | "listRuns" | "unknownRu
 function runVerbs(connection: Counting, { onDamage, runDirectory }: OpenOptions): Pick<Store, RunVerb> {
   const placed = (run: RunRecord) => (runDirectory ? placedAt(run, runDirectory(run.runId)) : run);
   /** Lists leave a damaged row out and tell of it: one bad row must not hide the others. */
-  const undamaged = (found: readonly rows.Row[]) =>
+  const undamaged = (found: readonly rows.SqlRow[]) =>
     found.flatMap((row) => {
       const read = rows.readRun(row);
       if (read.wrong === undefined) return [placed(read.value)];
@@ -242,7 +242,7 @@ const INSERT_ATTEMPT =
 
 type LeaseVerb = "acquireLease" | "releaseLease" | "renewLease" | "getLease" | "listLeases";
 
-function leaseVerbs(connection: Connection): Pick<Store, LeaseVerb> {
+function leaseVerbs(connection: SqliteConnection): Pick<Store, LeaseVerb> {
   const save = (sql: Sql, key: string, state: LeaseState) =>
     sql.run(
       "INSERT OR REPLACE INTO leases VALUES (:key, :fence, :owner, :sum)",
@@ -365,7 +365,7 @@ function documentVerbs(connection: Counting, { onDamage }: OpenOptions): Pick<St
 const SAVE_DOCUMENT =
   "INSERT OR REPLACE INTO documents VALUES (:seq, :kind, :id, :version, :open, :data, :sum)";
 
-const documentKey = (row: rows.Row) => `${String(row["kind"])} ${String(row["id"])}`;
+const documentKey = (row: rows.SqlRow) => `${String(row["kind"])} ${String(row["id"])}`;
 
 function runOf(sql: Sql, runId: string) {
   const row = sql.one("SELECT * FROM runs WHERE run_id = ?", [rows.toColumn(runId)]);
@@ -415,8 +415,8 @@ function verifyAll(sql: Sql, schema: number): readonly Damage[] {
 
 const CHECKED: readonly {
   readonly table: string;
-  readonly keyOf: (row: rows.Row) => string;
-  readonly read: (row: rows.Row) => { readonly wrong?: string };
+  readonly keyOf: (row: rows.SqlRow) => string;
+  readonly read: (row: rows.SqlRow) => { readonly wrong?: string };
   /** The schema that added it. */
   readonly since?: number;
 }[] = [

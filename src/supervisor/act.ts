@@ -5,7 +5,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
-import type { Rung } from "../core/runbook.ts";
+import type { PolicyEntry } from "../core/runbook.ts";
 import type { AgentRecord } from "../core/supervision.ts";
 import { type HolderLink, launchHolder } from "../detached/detached.ts";
 import {
@@ -16,16 +16,16 @@ import {
   refusedStart,
   type ResumeRequest,
 } from "../run/run.ts";
-import { attemptOptions, endAgent, endIfStopped, endRun, isActive } from "./agents.ts";
+import { agentAttemptOptions, endAgent, endIfStopped, endRun, isActive } from "./agents.ts";
 import { escalate } from "./escalate.ts";
 import { plainEnv, runGate } from "../process/process.ts";
 import type { Look } from "./look.ts";
 import { correction } from "./pipelines.ts";
-import { type Alive, CONTINUE, planResume, type ResumePlan } from "./plan.ts";
+import { type Alive, CONTINUE, planAgentResume, type AgentResumePlan } from "./plan.ts";
 import type { Decided } from "./tally.ts";
 
 /** What a deed needs besides the facts. */
-export interface Hand {
+export interface ActContext {
   readonly deps: Deps;
   readonly link: HolderLink | null;
   /** Resolves when one more process may be started. */
@@ -34,7 +34,7 @@ export interface Hand {
   note(what: string, facts: Readonly<Record<string, unknown>>): void;
 }
 
-export interface Done {
+export interface ActResult {
   readonly result: "ok" | "failed" | "refused";
   readonly detail: string;
 }
@@ -44,7 +44,12 @@ const LET_GO_MS = 60_000;
 const POLL_MS = 50;
 
 /** `why` is what led to it, one sentence. What throws is begun again later: a bug, or a question that the store did not take whole. */
-export async function carryOut(hand: Hand, look: Look, decided: Decided, why: string): Promise<Done> {
+export async function carryOut(
+  hand: ActContext,
+  look: Look,
+  decided: Decided,
+  why: string,
+): Promise<ActResult> {
   try {
     switch (decided.action) {
       case "nudge":
@@ -81,14 +86,14 @@ async function barToBegin(deps: Deps, { agent }: Look, run: RunRecord): Promise<
   return fault?.code === "option_unkept" || fault?.code === "would_widen" ? fault : null;
 }
 
-/** The rung that a decision stands on; undefined: a person's, or one that the runbook does not have any more. */
-function rungOf(agent: AgentRecord, decided: Decided): Rung | undefined {
+/** The entry that a decision stands on; undefined: a person's, or one that the runbook does not have any more. */
+function entryFor(agent: AgentRecord, decided: Decided): PolicyEntry | undefined {
   return decided.trigger === "user"
     ? undefined
     : agent.definition.policy.on[decided.trigger][decided.position];
 }
 
-async function nudge(hand: Hand, look: Look, decided: Decided): Promise<Done> {
+async function nudge(hand: ActContext, look: Look, decided: Decided): Promise<ActResult> {
   const message = decided.message ?? CONTINUE;
   if (look.agent.definition.mode === "interactive") return say(hand.link, message, decided.key);
   // A headless agent has ended with its turn: the message begins its next one.
@@ -96,7 +101,7 @@ async function nudge(hand: Hand, look: Look, decided: Decided): Promise<Done> {
   return startAgain(hand, look, decided, planFor(look, { message, append, kill: false }));
 }
 
-async function say(link: HolderLink | null, message: string, key: string): Promise<Done> {
+async function say(link: HolderLink | null, message: string, key: string): Promise<ActResult> {
   if (link === null) return { result: "refused", detail: "its holder cannot be reached" };
   const { state } = link.observed().activity;
   if (state === "waiting")
@@ -107,12 +112,12 @@ async function say(link: HolderLink | null, message: string, key: string): Promi
   return { result: "ok", detail: `typed: ${seen}` };
 }
 
-async function resume(hand: Hand, look: Look, decided: Decided): Promise<Done> {
-  const rung = rungOf(look.agent, decided);
+async function resume(hand: ActContext, look: Look, decided: Decided): Promise<ActResult> {
+  const entry = entryFor(look.agent, decided);
   const { message, how } = decided;
   const plan = planFor(look, {
     message,
-    append: rung?.append ?? true,
+    append: entry?.append ?? true,
     kill: how === "kill",
     fresh: how === "fresh",
   });
@@ -120,7 +125,7 @@ async function resume(hand: Hand, look: Look, decided: Decided): Promise<Done> {
   return startAgain(hand, look, decided, plan);
 }
 
-interface Wish {
+interface ResumeOrder {
   readonly message: string | null;
   readonly append: boolean;
   readonly kill: boolean;
@@ -129,10 +134,10 @@ interface Wish {
   readonly prior?: "lost" | "none";
 }
 
-export function planFor(look: Look, { prior, ...wish }: Wish): ResumePlan {
+export function planFor(look: Look, { prior, ...wish }: ResumeOrder): AgentResumePlan {
   const { prompt, mode } = look.agent.definition;
   const priorSession = prior ?? (look.run?.sessions.length === 0 ? "none" : "present");
-  return planResume({ ...wish, prompt, priorSession, alive: aliveOf(look), mode });
+  return planAgentResume({ ...wish, prompt, priorSession, alive: aliveOf(look), mode });
 }
 
 /** What can be done to it now. A state that is only guessed at is not typed into. */
@@ -153,7 +158,12 @@ function aliveOf({ run, seen }: Look): Alive {
 }
 
 /** A new process, at most one by the number of its attempt. */
-async function startAgain(hand: Hand, look: Look, decided: Decided, plan: ResumePlan): Promise<Done> {
+async function startAgain(
+  hand: ActContext,
+  look: Look,
+  decided: Decided,
+  plan: AgentResumePlan,
+): Promise<ActResult> {
   const { deps } = hand;
   const { agent } = look;
   if (plan.do === "refuse" || plan.do === "nudge") return { result: "refused", detail: plan.why };
@@ -190,7 +200,7 @@ async function isForbidden({ store }: Deps, { agent, latest }: Look, decided: De
 }
 
 /** Of a runbook it is a failure: when nothing else is left to try, a person is asked. */
-function forbidden({ trigger }: Decided, { why }: ResumePlan): Done {
+function forbidden({ trigger }: Decided, { why }: AgentResumePlan): ActResult {
   return trigger === "user"
     ? { result: "refused", detail: `${why}, and nobody asked for a new one` }
     : { result: "failed", detail: `${why}, and --strict allows no new one` };
@@ -203,13 +213,13 @@ const TRIES = "its engine, which refused its options before, is asked once more 
 
 interface Refused {
   readonly decided: Decided;
-  readonly plan: ResumePlan;
+  readonly plan: AgentResumePlan;
   readonly want: "resume" | "fresh";
   readonly error: unknown;
 }
 
 /** Null: there is none. A conversation that nobody has any more begins anew; an attempt that is there is enough. */
-async function otherWay(hand: Hand, look: Look, refused: Refused): Promise<Done | null> {
+async function otherWay(hand: ActContext, look: Look, refused: Refused): Promise<ActResult | null> {
   const { decided, want, error } = refused;
   if (!(error instanceof Fault)) return null;
   const prior = want === "resume" ? priorOf(error) : null;
@@ -234,13 +244,13 @@ async function foundBegun(
   { runId }: AgentRecord,
   n: number,
   { want, message }: Pick<ResumeRequest, "want" | "message">,
-): Promise<Done> {
+): Promise<ActResult> {
   const attempt = (await store.listAttempts(runId)).find((one) => one.n === n);
   const isOurs = attempt?.kind === want && (message === null || attempt.message === message);
   return isOurs ? { result: "ok", detail: `attempt ${n} was started` } : begunMeanwhile(n);
 }
 
-function begunMeanwhile(n: number): Done {
+function begunMeanwhile(n: number): ActResult {
   return { result: "refused", detail: `attempt ${n} was begun meanwhile, by somebody else` };
 }
 
@@ -277,7 +287,7 @@ async function faultOf(deps: Deps, run: RunRecord, request: ResumeRequest): Prom
 }
 
 /** How an agent whose conversation is gone would begin another one, or why that is refused; null: it is not gone. Starts nothing. */
-export async function planAnew(deps: Deps, look: Look): Promise<ResumePlan | Fault | null> {
+export async function planAnew(deps: Deps, look: Look): Promise<AgentResumePlan | Fault | null> {
   const { agent, run } = look;
   if (run === null || (await whyNotContinued(deps, look)) === null) return null;
   const prior = run.sessions.length === 0 ? "none" : "lost";
@@ -305,7 +315,7 @@ function requestFor(
   wish: { readonly want: "resume" | "fresh"; readonly message: string | null },
 ): ResumeRequest {
   return {
-    ...attemptOptions(deps, definition),
+    ...agentAttemptOptions(deps, definition),
     selector: runId,
     ...wish,
     damage: "refuse",
@@ -335,15 +345,15 @@ export function gateMarker({ runId }: AgentRecord): string {
   return `${runId}/gate`;
 }
 
-async function gate(deps: Deps, agent: AgentRecord, decided: Decided): Promise<Done> {
-  const rung = rungOf(agent, decided);
-  if (rung?.run == null) return { result: "refused", detail: "the runbook has no command for this gate" };
+async function gate(deps: Deps, agent: AgentRecord, decided: Decided): Promise<ActResult> {
+  const entry = entryFor(agent, decided);
+  if (entry?.run == null) return { result: "refused", detail: "the runbook has no command for this gate" };
   const { cwd } = agent.definition;
   const { passed, detail } = await runGate(deps.processes, {
-    command: rung.run,
+    command: entry.run,
     cwd,
     env: { ...plainEnv(environmentAt(deps, cwd, deps.env)), ...Object.fromEntries(agent.definition.env) },
-    timeoutMs: rung.timeoutMs,
+    timeoutMs: entry.timeoutMs,
     redact: redactorFor(deps.env, agent.definition.env),
     marker: gateMarker(agent),
   });
@@ -356,7 +366,7 @@ async function end(
   { agent, latest }: Look,
   phase: "done" | "failed",
   why: string,
-): Promise<Done> {
+): Promise<ActResult> {
   const begun = (await deps.store.getRun(agent.runId))?.attempts ?? 0;
   if (begun > latest) return begunMeanwhile(begun);
   await endRun(deps, agent);

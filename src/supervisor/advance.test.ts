@@ -4,11 +4,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { testDeps, type TestDeps } from "../../test/deps.ts";
-import { agentLike, HOUR, MINUTE, RUN_ID, rung, SECOND, T0 } from "../../test/supervision.ts";
+import { agentLike, HOUR, MINUTE, RUN_ID, entry, SECOND, T0 } from "../../test/supervision.ts";
 import { Fault } from "../core/faults.ts";
 import type { AgentRecord, DecisionRecord } from "../core/supervision.ts";
 import { attemptLike, runLike } from "../../test/contracts/store-samples.ts";
-import type { Hand } from "./act.ts";
+import type { ActContext } from "./act.ts";
 import { advance } from "./advance.ts";
 import { listDecisions, resolveDecision } from "./escalate.ts";
 import { type Look, lookAt, UNWATCHED } from "./look.ts";
@@ -16,7 +16,7 @@ import { type Look, lookAt, UNWATCHED } from "./look.ts";
 const root = mkdtempSync(join(tmpdir(), "reprise-advance-"));
 afterAll(() => rmSync(root, { recursive: true }));
 
-const ASKING = agentLike({ on: { dead: [rung("escalate")] } });
+const ASKING = agentLike({ on: { dead: [entry("escalate")] } });
 let worlds = 0;
 
 class World {
@@ -54,7 +54,7 @@ class World {
   }
 
   async step(): Promise<boolean> {
-    const hand: Hand = { deps: this.deps, link: null, mayStart: async () => {}, note: () => {} };
+    const hand: ActContext = { deps: this.deps, link: null, mayStart: async () => {}, note: () => {} };
     return (await advance(hand, await this.look())).again;
   }
 
@@ -166,7 +166,7 @@ test.each(["done", "fail"])(
     await resolveDecision(here.deps, decision.id, n, null);
     const look = await here.look();
     here.attempts = 2;
-    const hand: Hand = { deps: here.deps, link: null, mayStart: async () => {}, note: () => {} };
+    const hand: ActContext = { deps: here.deps, link: null, mayStart: async () => {}, note: () => {} };
     await advance(hand, look);
     expect([await stateOf(here, decision), await phaseOf(here)]).toEqual(["overtaken", "active"]);
   },
@@ -244,7 +244,7 @@ test("two turns between two looks count as two: the turn after a nudge, and anot
       certain: true,
     };
     const look = { ...(await here.look()), seen: { is: "live", observed } } as Look;
-    const hand: Hand = { deps: here.deps, link: null, mayStart: async () => {}, note: () => {} };
+    const hand: ActContext = { deps: here.deps, link: null, mayStart: async () => {}, note: () => {} };
     return (await advance(hand, look)).again;
   };
   const noted = async () =>

@@ -4,8 +4,8 @@
  */
 import type { ActionName } from "../core/runbook.ts";
 import type { DecisionRecord } from "../core/supervision.ts";
-import { carryOut, type Done, type Hand } from "./act.ts";
-import type { Decision } from "./decide.ts";
+import { carryOut, type ActResult, type ActContext } from "./act.ts";
+import type { NextAction } from "./decide.ts";
 import { believed } from "./delay.ts";
 import { getDecision, mendAnswers, overtake } from "./escalate.ts";
 import { type NewSupervisionEvent, toStored } from "./history.ts";
@@ -14,15 +14,15 @@ import { isOver, occurrenceOf } from "./occurrence.ts";
 import type { Decided } from "./tally.ts";
 
 /** again: something was done, so everything is to be looked at anew. */
-export interface Next {
+export interface NextLook {
   readonly again: boolean;
   /** Wall clock; null: when something happens. */
   readonly dueMs: number | null;
 }
 
-const AGAIN: Next = { again: true, dueMs: null };
+const AGAIN: NextLook = { again: true, dueMs: null };
 
-export async function advance(hand: Hand, look: Look): Promise<Next> {
+export async function advance(hand: ActContext, look: Look): Promise<NextLook> {
   if ((await noteProgress(hand, look)) || (await isOvertaken(hand, look))) return AGAIN;
   if (await mendAnswers(hand.deps, look)) return AGAIN;
   const open = unfinished(look);
@@ -43,7 +43,7 @@ export async function advance(hand: Hand, look: Look): Promise<Next> {
 }
 
 /** What a person wants done. */
-export interface Wish {
+export interface UserRequest {
   readonly action: ActionName;
   readonly message: string | null;
   readonly how?: "kill" | "fresh";
@@ -52,7 +52,7 @@ export interface Wish {
   readonly key?: string;
 }
 
-export async function actForUser(hand: Hand, look: Look, wish: Wish): Promise<Done> {
+export async function actForUser(hand: ActContext, look: Look, wish: UserRequest): Promise<ActResult> {
   const { agent, attempt, history } = look;
   const count = history.filter((event) => event.kind === "decided" && event.trigger === "user").length + 1;
   const { key = `${agent.runId}/${attempt}/user/0/${count}`, ...rest } = wish;
@@ -61,19 +61,19 @@ export async function actForUser(hand: Hand, look: Look, wish: Wish): Promise<Do
   return finish(hand, look, decided, "a person decided so");
 }
 
-type Due = Extract<Decision, { do: "act" | "exhausted" }>;
+type Due = Extract<NextAction, { do: "act" | "exhausted" }>;
 
-async function act(hand: Hand, look: Look, decision: Due): Promise<void> {
+async function act(hand: ActContext, look: Look, decision: Due): Promise<void> {
   const { key, trigger, position, why } = decision;
   const { action, message } =
-    decision.do === "act" ? decision.rung : { action: "escalate" as const, message: null };
+    decision.do === "act" ? decision.entry : { action: "escalate" as const, message: null };
   const decided = await decideUpon(hand, look, { key, trigger, position, action, message });
   if (decided !== null) await finish(hand, look, decided, why);
 }
 
 /** Null: that was decided already, and whoever did is at it. */
 async function decideUpon(
-  hand: Hand,
+  hand: ActContext,
   look: Look,
   what: Omit<Decided, "seq" | "at" | "attempt" | "kind" | "newAttempt">,
 ): Promise<Decided | null> {
@@ -86,7 +86,7 @@ async function decideUpon(
   return seq === null ? null : { seq, ...event };
 }
 
-async function finish(hand: Hand, look: Look, decided: Decided, why: string): Promise<Done> {
+async function finish(hand: ActContext, look: Look, decided: Decided, why: string): Promise<ActResult> {
   const { key, trigger, action, attempt } = decided;
   const agent = look.agent.id;
   hand.note("decided", { agent, attempt, trigger, action, why });
@@ -100,7 +100,7 @@ async function finish(hand: Hand, look: Look, decided: Decided, why: string): Pr
 /** A gate may end the supervisor itself. One that keeps doing so must not keep everybody else from being looked after. */
 const MOST_GATE_RUNS = 5;
 
-async function finishAgain(hand: Hand, look: Look, open: Decided): Promise<void> {
+async function finishAgain(hand: ActContext, look: Look, open: Decided): Promise<void> {
   const { key, attempt, action } = open;
   const before = look.history.filter((event) => event.kind === "begun_again" && event.key === key).length;
   const at = hand.deps.clock.now();
@@ -121,7 +121,7 @@ function reasonOf({ agent, seen }: Look): string {
   return "what" in found ? found.what : found.why;
 }
 
-async function settled(hand: Hand, look: Look, decided: Decided, why: string): Promise<Done> {
+async function settled(hand: ActContext, look: Look, decided: Decided, why: string): Promise<ActResult> {
   const { attempt, newAttempt } = decided;
   if (newAttempt !== null && newAttempt <= look.latest)
     return { result: "ok", detail: `attempt ${newAttempt} was started` };
@@ -139,7 +139,7 @@ function unfinished({ history }: Look): Decided | null {
 }
 
 /** Turns that were completed since it was last looked at. */
-async function noteProgress(hand: Hand, look: Look): Promise<boolean> {
+async function noteProgress(hand: ActContext, look: Look): Promise<boolean> {
   const { seen, attempt } = look;
   const turn =
     seen.is === "live"
@@ -161,7 +161,7 @@ async function noteProgress(hand: Hand, look: Look): Promise<boolean> {
 }
 
 /** The question to a person, when the agent goes on without an answer. */
-async function isOvertaken(hand: Hand, look: Look): Promise<boolean> {
+async function isOvertaken(hand: ActContext, look: Look): Promise<boolean> {
   const { openDecision, outdated, seen } = look;
   if (outdated !== null) await overtake(hand.deps, outdated);
   if (openDecision === null) return outdated !== null;
@@ -194,11 +194,11 @@ function sinceOf(seen: Look["seen"]): number {
 
 interface Answer {
   readonly decision: DecisionRecord;
-  readonly wish: Wish & { readonly key: string };
+  readonly wish: UserRequest & { readonly key: string };
 }
 
 /** What a person answered and nobody has acted upon yet. */
-async function answerIn({ deps }: Hand, { agent, history }: Look): Promise<Answer | null> {
+async function answerIn({ deps }: ActContext, { agent, history }: Look): Promise<Answer | null> {
   for (const event of history) {
     if (event.kind !== "answered" || event.choice === "dismiss") continue;
     const key = `${agent.runId}/answer/${event.decision}`;
@@ -222,7 +222,7 @@ function isKnown(event: Look["history"][number], key: string): boolean {
 }
 
 /** An answer to what was before changes nothing. */
-async function actUpon(hand: Hand, look: Look, { decision, wish }: Answer): Promise<void> {
+async function actUpon(hand: ActContext, look: Look, { decision, wish }: Answer): Promise<void> {
   const { deps } = hand;
   if (decision.state === "overtaken" || hasGoneOn(look, decision)) {
     await overtake(deps, decision.id);
@@ -238,6 +238,6 @@ async function actUpon(hand: Hand, look: Look, { decision, wish }: Answer): Prom
 
 const TOO_LATE = "the agent has gone on since it was asked, so nothing was done";
 
-function append({ deps }: Hand, { agent }: Look, event: NewSupervisionEvent): Promise<number | null> {
+function append({ deps }: ActContext, { agent }: Look, event: NewSupervisionEvent): Promise<number | null> {
   return deps.store.appendEvent(toStored(agent.runId, event));
 }

@@ -238,7 +238,7 @@ function startRequest(deps: Deps, { definition, runId, trustCwd }: AgentRecord):
   return {
     do: "start",
     request: {
-      ...attemptOptions(deps, definition),
+      ...agentAttemptOptions(deps, definition),
       engine: definition.engine,
       message: definition.prompt,
       native: definition.args,
@@ -258,7 +258,7 @@ function startRequest(deps: Deps, { definition, runId, trustCwd }: AgentRecord):
 }
 
 /** Time limits and terminal of every attempt of an agent. */
-export function attemptOptions(
+export function agentAttemptOptions(
   deps: Deps,
   definition: AgentDefinition,
 ): { readonly mode: "auto"; readonly limits: Limits; readonly terminal: null } {

@@ -8,8 +8,8 @@ import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import type { AgentRecord, PipelineRecord } from "../core/supervision.ts";
 import { type Deps, offerFor } from "../run/run.ts";
 import {
-  type Done,
-  type Hand,
+  type ActResult,
+  type ActContext,
   NEW_CONVERSATION,
   planAnew,
   planFor,
@@ -274,7 +274,7 @@ export async function pipelineWayOn(deps: Deps, record: PipelineRecord): Promise
 }
 
 /** What was carried out, as it is recorded now. */
-async function toldOf({ deps }: Hand, look: Look, done: Done): Promise<BroughtBack> {
+async function toldOf({ deps }: ActContext, look: Look, done: ActResult): Promise<BroughtBack> {
   if (done.result !== "ok") return refused(done.detail);
   const run = await deps.store.getRun(look.agent.runId);
   const attempt = (await deps.store.listAttempts(look.agent.runId)).at(-1);

@@ -26,14 +26,14 @@ export interface DaemonStatus {
 }
 
 /** What a person asked for, and what came of it. */
-export interface Answer {
+export interface DaemonAnswer {
   readonly done: boolean;
   /** One sentence. */
   readonly why: string;
 }
 
 /** What became of an agent that was to go on. `done`: it runs again. */
-export type Resumed = Answer & BroughtBack;
+export type ResumedAgent = DaemonAnswer & BroughtBack;
 
 export interface Daemon extends AsyncDisposable {
   readonly pid: number;
@@ -42,11 +42,11 @@ export interface Daemon extends AsyncDisposable {
   status(): Promise<DaemonStatus>;
   /** Look at this agent now; null: at all of them, and at pipelines. */
   poke(id: string | null): Promise<void>;
-  resume(id: string, options: BringBackOptions): Promise<Resumed>;
-  stop(id: string): Promise<Answer>;
-  send(id: string, message: string): Promise<Answer>;
+  resume(id: string, options: BringBackOptions): Promise<ResumedAgent>;
+  stop(id: string): Promise<DaemonAnswer>;
+  send(id: string, message: string): Promise<DaemonAnswer>;
   /** Carries out what a person has decided; the choice is in the store before. */
-  resolve(decision: string): Promise<Answer>;
+  resolve(decision: string): Promise<DaemonAnswer>;
   /** Ends the daemon. Resolves when it is gone. */
   quit(): Promise<void>;
 }
@@ -178,7 +178,7 @@ function readToken(path: string): string | null {
 
 function daemonAt(connection: Connection): Daemon {
   const { hello } = connection;
-  const act = async (method: string, params: Readonly<Record<string, unknown>>): Promise<Answer> => {
+  const act = async (method: string, params: Readonly<Record<string, unknown>>): Promise<DaemonAnswer> => {
     const answer = await connection.call(method, params, ACT_MS);
     const done = typeof answer === "object" && answer !== null && "done" in answer && answer.done === true;
     return { done, why: stringIn(answer, "why") ?? "" };
@@ -189,7 +189,8 @@ function daemonAt(connection: Connection): Daemon {
     sinceMs: numberIn(hello, "sinceMs") ?? 0,
     status: async () => (await connection.call("status")) as DaemonStatus,
     poke: async (id) => void (await connection.call("poke", { id })),
-    resume: async (id, options) => (await connection.call("resume", { id, ...options }, ACT_MS)) as Resumed,
+    resume: async (id, options) =>
+      (await connection.call("resume", { id, ...options }, ACT_MS)) as ResumedAgent,
     stop: (id) => act("stop", { id }),
     send: (id, message) => act("send", { id, message }),
     resolve: (decision) => act("resolve", { decision }),

@@ -15,11 +15,11 @@ import { fieldIn, type JsonObject, numberIn, stringIn } from "../lib/json.ts";
 import { type Channel, listen, type Method } from "../ipc/ipc.ts";
 import { assertOwnState, type Deps, finishRemovals } from "../run/run.ts";
 import { lockFile } from "../store/store.ts";
-import { type Done, gateMarker } from "./act.ts";
+import { type ActResult, gateMarker } from "./act.ts";
 import { actForUser } from "./advance.ts";
 import { finishStops, getAgent, startAgent, stopAgent } from "./agents.ts";
 import { bringBack } from "./bring-back.ts";
-import { type Answer, daemonPlaces, findDaemon, spawnDaemon } from "./client.ts";
+import { type DaemonAnswer, daemonPlaces, findDaemon, spawnDaemon } from "./client.ts";
 import type { DaemonLog } from "./daemon-log.ts";
 import { PipelineDriver } from "./drive.ts";
 import { getDecision } from "./escalate.ts";
@@ -245,7 +245,7 @@ function methodsFor(deps: Deps, watch: Supervision, sinceMs: number): Record<str
 }
 
 /** Not in turn with other deeds: one that takes long, or is about to start a process, is ended with it. */
-async function stop(deps: Deps, roster: Roster, id: string): Promise<Answer> {
+async function stop(deps: Deps, roster: Roster, id: string): Promise<DaemonAnswer> {
   const done = await stopAgent(deps, id);
   if (!done) return { done, why: "it has ended already" };
   const record = (await getAgent(deps, id))?.record;
@@ -254,7 +254,7 @@ async function stop(deps: Deps, roster: Roster, id: string): Promise<Answer> {
   return { done, why: "stopped" };
 }
 
-async function carryOutAnswer(deps: Deps, roster: Roster, id: string): Promise<Answer> {
+async function carryOutAnswer(deps: Deps, roster: Roster, id: string): Promise<DaemonAnswer> {
   const decision = await getDecision(deps, id);
   if (decision === null) throw new Fault("handle_unknown", `There is no decision ${id}.`);
   await roster.look(decision.agentId);
@@ -264,7 +264,7 @@ async function carryOutAnswer(deps: Deps, roster: Roster, id: string): Promise<A
   return { done: done.payload["result"] === "ok", why: String(done.payload["detail"]) };
 }
 
-function answer({ result, detail }: Done): Answer {
+function answer({ result, detail }: ActResult): DaemonAnswer {
   return { done: result === "ok", why: detail };
 }
 

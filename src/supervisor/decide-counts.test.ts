@@ -9,10 +9,10 @@ import {
   live,
   log,
   MINUTE,
-  rung,
+  entry,
   T0,
 } from "../../test/supervision.ts";
-import type { Rung } from "../core/runbook.ts";
+import type { PolicyEntry } from "../core/runbook.ts";
 import { decide } from "./decide.ts";
 
 const ago = (ms: number) => T0 - ms;
@@ -20,13 +20,13 @@ const idle = (ms: number) => live({ state: "idle" }, ago(ms));
 const act = (position: number, action: string, count: number) => ({
   do: "act",
   position,
-  rung: { action },
+  entry: { action },
   count,
 });
 
 /** The actions when a gate always fails and every nudge ends in a completed turn. */
-const pushed = (rungs: readonly Rung[], most: number) => {
-  const checked = agentLike({ on: { idle: rungs } });
+const pushed = (entries: readonly PolicyEntry[], most: number) => {
+  const checked = agentLike({ on: { idle: entries } });
   const history: Event[] = [];
   const actions: string[] = [];
   for (let turn = 1; actions.length < most; turn += 1) {
@@ -35,7 +35,7 @@ const pushed = (rungs: readonly Rung[], most: number) => {
       const seen = live({ state: "idle" }, at - MINUTE);
       const decision = decide(factsLike({ now: at + later, seen, agent: checked, history: log(...history) }));
       if (decision.do !== "act") return [...actions, decision.do];
-      const { action } = decision.rung;
+      const { action } = decision.entry;
       actions.push(action);
       history.push(
         ...did(["idle", decision.position, action], at + later, {
@@ -49,12 +49,12 @@ const pushed = (rungs: readonly Rung[], most: number) => {
 };
 
 test("a gate that fails runs once each time, then the next entry acts, however many attempts it has", () => {
-  const ladder = [rung("gate", { attempts: 4 }), rung("nudge", { attempts: 2 }), rung("fail")];
+  const ladder = [entry("gate", { attempts: 4 }), entry("nudge", { attempts: 2 }), entry("fail")];
   expect(pushed(ladder, 6)).toEqual(["gate", "nudge", "gate", "nudge", "gate", "fail"]);
 });
 
 test("the turn after a nudge gives no three more attempts; every other completed turn does", () => {
-  const nudged = agentLike({ on: { idle: [rung("nudge", { attempts: 1 })] } });
+  const nudged = agentLike({ on: { idle: [entry("nudge", { attempts: 1 })] } });
   const next = (...history: Event[]) =>
     decide(factsLike({ seen: idle(MINUTE), agent: nudged, history: log(...history) }));
   const turn = { kind: "progress", at: ago(30 * MINUTE), attempt: 1 } as const;
@@ -66,7 +66,7 @@ test("the turn after a nudge gives no three more attempts; every other completed
 
 test("nudges without a completed turn end after their attempts, and their gate does not run again for that", () => {
   const checked = agentLike({
-    on: { idle: [rung("gate", { attempts: 4 }), rung("nudge", { attempts: 2 })] },
+    on: { idle: [entry("gate", { attempts: 4 }), entry("nudge", { attempts: 2 })] },
   });
   const seen = live({ state: "idle" }, ago(HOUR));
   const once = [

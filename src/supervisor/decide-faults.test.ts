@@ -10,12 +10,12 @@ import {
   live,
   log,
   MINUTE,
-  rung,
+  entry,
   T0,
 } from "../../test/supervision.ts";
-import { decide, type Facts } from "./decide.ts";
+import { decide, type SupervisionFacts } from "./decide.ts";
 
-type Given = Partial<Facts> & Pick<Facts, "seen">;
+type Given = Partial<SupervisionFacts> & Pick<SupervisionFacts, "seen">;
 type Rows = Readonly<Record<string, readonly [given: Given, then: object]>>;
 
 function table(rows: Rows): void {
@@ -31,7 +31,7 @@ const act = (trigger: string, position: number, action: string, count = 1) => ({
   do: "act",
   trigger,
   position,
-  rung: { action },
+  entry: { action },
   count,
 });
 const exhausted = (trigger: string, position: number, why: RegExp) => ({
@@ -42,7 +42,7 @@ const exhausted = (trigger: string, position: number, why: RegExp) => ({
 });
 
 describe("a UI that does not get past its start", () => {
-  const agent = agentLike({ on: { prompt: [rung("done")], dead: [rung("resume")] } });
+  const agent = agentLike({ on: { prompt: [entry("done")], dead: [entry("resume")] } });
   const starting = (ms: number, rest = {}) => live({ state: "starting" }, ago(ms), rest);
   table({
     "has two minutes": [{ seen: starting(MINUTE), agent }, wait(T0 + MINUTE, "escalate")],
@@ -70,7 +70,7 @@ describe("a start that comes to nothing", () => {
     const tries = Array.from({ length: times }, (_, n) =>
       did(["dead", 0, "resume"], ago((times - n) * HOUR), { result: "failed", newAttempt: 2 }),
     );
-    const agent = agentLike({ mode, on: { dead: [rung("resume", { attempts })] } });
+    const agent = agentLike({ mode, on: { dead: [entry("resume", { attempts })] } });
     return { seen: ended(1, [ago(2 * DAY), ago(DAY)]), agent, history: log(...tries.flat()) };
   };
   table({
@@ -92,7 +92,7 @@ describe("a start that comes to nothing", () => {
 
 describe("a clock that was set back", () => {
   const seen = ended(1, [T0, T0 + HOUR]);
-  const agent = agentLike({ on: { dead: [rung("escalate")] } });
+  const agent = agentLike({ on: { dead: [entry("escalate")] } });
   table({
     "is not waited for": [{ seen, agent }, act("dead", 0, "escalate")],
     "does not make a question that was asked a new one": [

@@ -13,19 +13,19 @@ import {
   log,
   MINUTE,
   past,
-  rung,
+  entry,
   RUN_ID,
   SECOND,
   T0,
   trouble,
 } from "../../test/supervision.ts";
-import { decide, type Facts } from "./decide.ts";
+import { decide, type SupervisionFacts } from "./decide.ts";
 import { chanceOf } from "./delay.ts";
-import { endedAttempt, type Seen } from "./occurrence.ts";
+import { endedAttempt, type ProcessSight } from "./occurrence.ts";
 import { inFlight } from "./tally.ts";
 import { attemptLike, runLike } from "../../test/contracts/store-samples.ts";
 
-type Rows = Record<string, [given: Partial<Facts> & Pick<Facts, "seen">, then: object]>;
+type Rows = Record<string, [given: Partial<SupervisionFacts> & Pick<SupervisionFacts, "seen">, then: object]>;
 
 function table(rows: Rows): void {
   test.each(Object.entries(rows))("%s", (_name, [given, then]) => {
@@ -37,7 +37,7 @@ const act = (trigger: string, position: number, action: string, count = 1, attem
   do: "act" as const,
   trigger,
   position,
-  rung: { action },
+  entry: { action },
   count,
   key: `${RUN_ID}/${attempt}/${trigger}/${position}/${count}`,
 });
@@ -59,12 +59,12 @@ const completed = (attempt = 1) =>
   ended(attempt, [ago(HOUR), ago(0)], { result: "completed", reason: "the turn was completed" });
 
 test("a decision has all its parts", () => {
-  const nudge = rung("nudge", { message: "go on" });
+  const nudge = entry("nudge", { message: "go on" });
   expect(decide(factsLike({ seen: idle(MINUTE), agent: agentLike({ on: { idle: [nudge] } }) }))).toEqual({
     do: "act",
     trigger: "idle",
     position: 0,
-    rung: nudge,
+    entry: nudge,
     count: 1,
     tries: 1,
     key: `${RUN_ID}/1/idle/0/1`,
@@ -90,7 +90,7 @@ test("a decision has all its parts", () => {
 });
 
 describe("every trigger with every action", () => {
-  const seenFor: Record<string, Seen> = {
+  const seenFor: Record<string, ProcessSight> = {
     idle: idle(HOUR),
     dead: killed,
     error: failing("network", ago(SECOND)),
@@ -105,7 +105,7 @@ describe("every trigger with every action", () => {
       expect(reason).toMatch(/^[a-z].*; use /);
       return;
     }
-    const agent = agentLike({ on: { [trigger]: [rung(action)] } });
+    const agent = agentLike({ on: { [trigger]: [entry(action)] } });
     expect(decide(factsLike({ seen, agent }))).toMatchObject(act(trigger, 0, action));
   });
 
@@ -132,7 +132,7 @@ describe("every trigger with every action", () => {
 });
 
 describe("an agent that is left alone", () => {
-  const nudging = agentLike({ on: { idle: [rung("nudge")] } });
+  const nudging = agentLike({ on: { idle: [entry("nudge")] } });
   table({
     working: [{ seen: live({ state: "working" }, ago(DAY)) }, nothing("working")],
     "starting without a UI": [
@@ -147,7 +147,7 @@ describe("an agent that is left alone", () => {
     "that a person stopped": [
       {
         seen: ended(1, [ago(HOUR), ago(0)], { result: "cancelled" }),
-        agent: agentLike({ on: { dead: [rung("resume")] } }),
+        agent: agentLike({ on: { dead: [entry("resume")] } }),
       },
       nothing("cancelled"),
     ],
@@ -168,7 +168,7 @@ describe("an agent that is left alone", () => {
         seen: ended(2, [ago(HOUR), ago(0)]),
         attempt: 2,
         history: log(...did(["error", 0, "resume"], ago(DAY), { result: null })),
-        agent: agentLike({ on: { dead: [rung("fail")] } }),
+        agent: agentLike({ on: { dead: [entry("fail")] } }),
       },
       act("dead", 0, "fail", 1, 2),
     ],
@@ -180,8 +180,8 @@ describe("an agent that is left alone", () => {
 });
 
 describe("idle", () => {
-  const nudging = agentLike({ on: { idle: [rung("nudge")] } });
-  const headless = (rungs = [rung("nudge")]) => agentLike({ mode: "headless", on: { idle: rungs } });
+  const nudging = agentLike({ on: { idle: [entry("nudge")] } });
+  const headless = (entries = [entry("nudge")]) => agentLike({ mode: "headless", on: { idle: entries } });
   table({
     "not yet": [{ seen: idle(MINUTE - 1), agent: nudging }, wait(T0 + 1, "nudge")],
     "long enough": [{ seen: idle(MINUTE), agent: nudging }, act("idle", 0, "nudge")],
@@ -190,15 +190,18 @@ describe("idle", () => {
       wait(ago(10 * SECOND) + MINUTE, "nudge"),
     ],
     "the runbook's own idle_after": [
-      { seen: idle(5 * SECOND), agent: agentLike({ idleAfterMs: 5 * SECOND, on: { idle: [rung("done")] } }) },
+      {
+        seen: idle(5 * SECOND),
+        agent: agentLike({ idleAfterMs: 5 * SECOND, on: { idle: [entry("done")] } }),
+      },
       act("idle", 0, "done"),
     ],
     "a person may be asked on a guess": [
-      { seen: idle(DAY, { certain: false }), agent: agentLike({ on: { idle: [rung("escalate")] } }) },
+      { seen: idle(DAY, { certain: false }), agent: agentLike({ on: { idle: [entry("escalate")] } }) },
       act("idle", 0, "escalate"),
     ],
     "nobody is ended on a guess": [
-      { seen: idle(DAY, { certain: false }), agent: agentLike({ on: { idle: [rung("done")] } }) },
+      { seen: idle(DAY, { certain: false }), agent: agentLike({ on: { idle: [entry("done")] } }) },
       nothing("uncertain"),
     ],
     "a nudge without effect gets the same silence again": [
@@ -234,7 +237,7 @@ describe("idle", () => {
       act("idle", 0, "done"),
     ],
     "a UI that was closed is dead, not done": [
-      { seen: completed(), agent: agentLike({ on: { dead: [rung("resume")] } }) },
+      { seen: completed(), agent: agentLike({ on: { dead: [entry("resume")] } }) },
       act("dead", 0, "resume"),
     ],
     "a headless agent that is ending is waited for": [
@@ -245,18 +248,20 @@ describe("idle", () => {
 });
 
 describe("the ladder", () => {
-  const on = { dead: [rung("resume", { attempts: 2 }), rung("gate"), rung("fail")] };
+  const on = { dead: [entry("resume", { attempts: 2 }), entry("gate"), entry("fail")] };
   const agent = agentLike({ on });
-  const tried = (...rungs: readonly (readonly [number, "resume" | "gate" | "fail", ("ok" | "failed")?])[]) =>
+  const tried = (
+    ...entries: readonly (readonly [number, "resume" | "gate" | "fail", ("ok" | "failed")?])[]
+  ) =>
     log(
-      ...rungs.flatMap(([n, action, result = "failed"], at) =>
+      ...entries.flatMap(([n, action, result = "failed"], at) =>
         did(["dead", n, action], ago(HOUR - at), { result }),
       ),
     );
   const long = ended(1, [ago(DAY), ago(HOUR)]);
   table({
-    "begins at its first rung": [{ seen: long, agent }, act("dead", 0, "resume")],
-    "tries a rung as often as it says": [
+    "begins at its first entry": [{ seen: long, agent }, act("dead", 0, "resume")],
+    "tries an entry as often as it says": [
       { seen: long, agent, history: tried([0, "resume"]) },
       { ...act("dead", 0, "resume", 2), tries: 2 },
     ],
@@ -275,7 +280,7 @@ describe("the ladder", () => {
     "triggers do not share a ladder": [
       {
         seen: asking,
-        agent: agentLike({ on: { ...on, prompt: [rung("fail")] } }),
+        agent: agentLike({ on: { ...on, prompt: [entry("fail")] } }),
         history: tried([0, "resume"]),
       },
       act("prompt", 0, "fail"),
@@ -296,7 +301,7 @@ describe("the ladder", () => {
       {
         seen: ended(2, [ago(HOUR), ago(SECOND)]),
         attempt: 2,
-        agent: agentLike({ on: { dead: [rung("resume"), rung("fail")] } }),
+        agent: agentLike({ on: { dead: [entry("resume"), entry("fail")] } }),
         history: log(
           ...did(["dead", 0, "resume"], ago(DAY), { newAttempt: 2 }),
           { kind: "escalated", at: ago(HOUR), attempt: 2, decision: "x" },
@@ -322,11 +327,11 @@ describe("the ladder", () => {
 
 describe("a gate that passed", () => {
   const gated = (trigger: "idle" | "dead" | "error" | "prompt") =>
-    agentLike({ on: { [trigger]: [rung("gate"), rung("fail")] } });
+    agentLike({ on: { [trigger]: [entry("gate"), entry("fail")] } });
   const passed = (trigger: "idle" | "dead" | "error" | "prompt", at = ago(MINUTE)) =>
     log(...did([trigger, 0, "gate"], at));
   table({
-    "on_idle: done, also with a rung behind it": [
+    "on_idle: done, also with an entry behind it": [
       { seen: idle(DAY), agent: gated("idle"), history: passed("idle") },
       { ...act("idle", 0, "done", 2), why: "its gate passed" },
     ],
@@ -354,7 +359,7 @@ describe("a gate that passed", () => {
 });
 
 describe("a pending question to a person", () => {
-  const agent = agentLike({ on: { dead: [rung("escalate")] } });
+  const agent = agentLike({ on: { dead: [entry("escalate")] } });
   const dead = ended(1, [ago(DAY), ago(HOUR)]);
   const asked = did(["dead", 0, "escalate"], ago(MINUTE));
   const answered = { kind: "answered", at: ago(9), attempt: 1, decision: "1a2b3c4d-1", choice: "x" } as const;
@@ -379,7 +384,7 @@ describe("a pending question to a person", () => {
     "and said nudge, which is given its time": [
       {
         seen: idle(DAY),
-        agent: agentLike({ on: { idle: [rung("nudge")] } }),
+        agent: agentLike({ on: { idle: [entry("nudge")] } }),
         history: log(
           ...did(["idle", 0, "escalate"], ago(MINUTE)),
           answered,
@@ -401,23 +406,23 @@ describe("a pending question to a person", () => {
 
 describe("on_error", () => {
   const list = [
-    rung("resume", { match: "rate_limited", cooldownMs: MINUTE, message: "go", append: true, attempts: 7 }),
-    rung("gate", { match: "network", run: ["ping"] }),
-    rung("resume", { match: "any" }),
-    rung("fail", { match: "auth" }),
+    entry("resume", { match: "rate_limited", cooldownMs: MINUTE, message: "go", append: true, attempts: 7 }),
+    entry("gate", { match: "network", run: ["ping"] }),
+    entry("resume", { match: "any" }),
+    entry("fail", { match: "auth" }),
   ];
   const agent = agentLike({ on: { error: list } });
   table({
     "the first that matches, with all its fields": [
       { seen: failing("rate_limited", ago(MINUTE)), agent },
-      { do: "act", position: 0, rung: list[0] },
+      { do: "act", position: 0, entry: list[0] },
     ],
     "another one": [
       { seen: failing("network", ago(0)), agent },
-      { do: "act", position: 1, rung: list[1] },
+      { do: "act", position: 1, entry: list[1] },
     ],
     "any takes the rest": [{ seen: failing("overloaded", ago(0)), agent }, act("error", 2, "resume")],
-    "an exhausted rung leads to the next that matches": [
+    "an exhausted entry leads to the next that matches": [
       {
         seen: failing("network", ago(HOUR)),
         agent,
@@ -425,28 +430,28 @@ describe("on_error", () => {
       },
       act("error", 2, "resume"),
     ],
-    "a login that is missing is not tried again; the rung behind it is": [
+    "a login that is missing is not tried again; the entry behind it is": [
       { seen: failing("auth", ago(0)), agent },
       act("error", 3, "fail"),
     ],
     "nothing fits": [
       {
         seen: failing("quota", ago(0)),
-        agent: agentLike({ on: { error: [rung("fail", { match: "auth" })] } }),
+        agent: agentLike({ on: { error: [entry("fail", { match: "auth" })] } }),
       },
       exhausted("error", 1, "its turn failed (quota), and on_error has nothing for that"),
     ],
     "a headless attempt that ended with a trouble": [
       {
         seen: ended(1, [ago(HOUR), ago(0)], { result: "failed", trouble: trouble("network") }),
-        agent: agentLike({ mode: "headless", on: { error: list, dead: [rung("done")] } }),
+        agent: agentLike({ mode: "headless", on: { error: list, dead: [entry("done")] } }),
       },
       act("error", 1, "gate"),
     ],
     "a changing text does not begin the count again": [
       {
         seen: live({ state: "error", trouble: { kind: "other", message: `error ${T0}` } }, ago(HOUR)),
-        agent: agentLike({ on: { error: [rung("resume"), rung("fail")] } }),
+        agent: agentLike({ on: { error: [entry("resume"), entry("fail")] } }),
         history: log(...did(["error", 0, "resume"], ago(DAY))),
       },
       act("error", 1, "fail"),
@@ -456,8 +461,8 @@ describe("on_error", () => {
   test.each(["auth", "quota", "session_lost", "usage"] as const)(
     "%s is not retried, and the decision says why",
     (kind) => {
-      const resuming = agentLike({ on: { error: [rung("resume", { attempts: 9 })] } });
-      const headless = agentLike({ mode: "headless", on: { error: [rung("resume", { attempts: 9 })] } });
+      const resuming = agentLike({ on: { error: [entry("resume", { attempts: 9 })] } });
+      const headless = agentLike({ mode: "headless", on: { error: [entry("resume", { attempts: 9 })] } });
       const dead = ended(1, [ago(HOUR), ago(0)], { result: "failed", trouble: trouble(kind) });
       for (const facts of [
         { seen: failing(kind, ago(0)), agent: resuming },
@@ -476,7 +481,7 @@ describe("on_error", () => {
   test.each(["rate_limited", "overloaded", "network", "context_full", "session_busy", "other"] as const)(
     "%s is retried",
     (kind) => {
-      const resuming = agentLike({ on: { error: [rung("resume")] } });
+      const resuming = agentLike({ on: { error: [entry("resume")] } });
       const decision = decide(factsLike({ seen: failing(kind, ago(DAY)), agent: resuming }));
       expect(decision).toMatchObject(act("error", 0, "resume"));
     },
@@ -485,28 +490,28 @@ describe("on_error", () => {
 
 describe("cooldown and limits", () => {
   const limited = (cooldownMs: number, attempts = 9) =>
-    agentLike({ on: { error: [rung("resume", { match: "rate_limited", cooldownMs, attempts })] } });
+    agentLike({ on: { error: [entry("resume", { match: "rate_limited", cooldownMs, attempts })] } });
   const tries = (n: number) =>
     log(...Array.from({ length: n }, (_, k) => did(["error", 0, "resume"], ago(DAY - k))).flat());
   table({
     "a cooldown delays, from the beginning": [
       {
         seen: failing("network", ago(SECOND)),
-        agent: agentLike({ on: { error: [rung("resume", { cooldownMs: MINUTE })] } }),
+        agent: agentLike({ on: { error: [entry("resume", { cooldownMs: MINUTE })] } }),
       },
       wait(ago(SECOND) + MINUTE, "resume"),
     ],
     "and then acts": [
       {
         seen: failing("network", ago(MINUTE)),
-        agent: agentLike({ on: { error: [rung("resume", { cooldownMs: MINUTE })] } }),
+        agent: agentLike({ on: { error: [entry("resume", { cooldownMs: MINUTE })] } }),
       },
       act("error", 0, "resume"),
     ],
     "from the last try, where that is later": [
       {
         seen: ended(1, [ago(DAY), ago(HOUR)]),
-        agent: agentLike({ on: { dead: [rung("resume", { cooldownMs: MINUTE, attempts: 2 })] } }),
+        agent: agentLike({ on: { dead: [entry("resume", { cooldownMs: MINUTE, attempts: 2 })] } }),
         history: log(...did(["dead", 0, "resume"], ago(SECOND), { result: "failed" })),
       },
       wait(ago(SECOND) + MINUTE, "resume"),
@@ -560,14 +565,14 @@ describe("cooldown and limits", () => {
     "other actions need no reset": [
       {
         seen: failing("rate_limited", ago(0), T0 + HOUR),
-        agent: agentLike({ on: { error: [rung("fail")] } }),
+        agent: agentLike({ on: { error: [entry("fail")] } }),
       },
       act("error", 0, "fail"),
     ],
     "a clock that was set back does not make it wait for years": [
       {
         seen: failing("network", T0 + 400 * DAY),
-        agent: agentLike({ on: { error: [rung("resume", { cooldownMs: MINUTE })] } }),
+        agent: agentLike({ on: { error: [entry("resume", { cooldownMs: MINUTE })] } }),
       },
       act("error", 0, "resume"),
     ],
@@ -591,7 +596,7 @@ describe("cooldown and limits", () => {
   test("a live UI has half a minute to show that it continues after a message", () => {
     const facts = {
       seen: failing("network", ago(HOUR)),
-      agent: agentLike({ on: { error: [rung("resume")] } }),
+      agent: agentLike({ on: { error: [entry("resume")] } }),
     };
     const history = log(...did(["error", 0, "resume"], ago(SECOND)));
     expect(decide(factsLike({ ...facts, history }))).toMatchObject(
@@ -602,9 +607,13 @@ describe("cooldown and limits", () => {
 
 describe("restarts", () => {
   const resuming = (attempts = 99, maxAttempts: number | null = null) =>
-    agentLike({ maxAttempts, on: { dead: [rung("resume", { attempts })] } });
+    agentLike({ maxAttempts, on: { dead: [entry("resume", { attempts })] } });
   /** Attempts 1 … n that each lived that long; the n-th ends now. */
-  const lives = (n: number, ms: number, outcome = {}): Partial<Facts> & Pick<Facts, "seen"> => ({
+  const lives = (
+    n: number,
+    ms: number,
+    outcome = {},
+  ): Partial<SupervisionFacts> & Pick<SupervisionFacts, "seen"> => ({
     attempt: n,
     seen: ended(n, [ago(ms), ago(0)], outcome),
     ended: Array.from({ length: n - 1 }, (_, k) => past(k + 1, [ago(DAY), ago(DAY) + ms], outcome)),
@@ -648,7 +657,7 @@ describe("restarts", () => {
       {
         ...lives(9, SECOND, { trouble: trouble("rate_limited") }),
         now: T0 + DAY,
-        agent: agentLike({ on: { error: [rung("resume")] } }),
+        agent: agentLike({ on: { error: [entry("resume")] } }),
       },
       act("error", 0, "resume", 1, 9),
     ],
@@ -673,7 +682,7 @@ describe("restarts", () => {
     "no delay is longer than 15 minutes": [
       {
         seen: failing("network", ago(0)),
-        agent: agentLike({ on: { error: [rung("resume", { attempts: 99 })] } }),
+        agent: agentLike({ on: { error: [entry("resume", { attempts: 99 })] } }),
         history: log(
           ...Array.from({ length: 20 }, (_, n) => did(["error", 0, "resume"], ago(DAY) + n)).flat(),
         ),
@@ -696,7 +705,7 @@ describe("restarts", () => {
     "but a live agent may still get a message": [
       {
         seen: failing("network", ago(0)),
-        agent: agentLike({ maxAttempts: 1, on: { error: [rung("resume")] } }),
+        agent: agentLike({ maxAttempts: 1, on: { error: [entry("resume")] } }),
       },
       act("error", 0, "resume"),
     ],
@@ -708,7 +717,7 @@ describe("restarts", () => {
 });
 
 describe("a process that cannot be seen", () => {
-  const agent = agentLike({ on: { dead: [rung("resume")] } });
+  const agent = agentLike({ on: { dead: [entry("resume")] } });
   table({
     "is looked for": [{ seen: { is: "missing", sinceMs: ago(0) }, agent }, wait(T0 + 10 * SECOND, "resume")],
     "and is dead": [{ seen: { is: "missing", sinceMs: ago(MINUTE) }, agent }, act("dead", 0, "resume")],
@@ -724,7 +733,9 @@ describe("a process that cannot be seen", () => {
 });
 
 describe("after the clock has jumped", () => {
-  const agent = agentLike({ on: { dead: [rung("resume")], idle: [rung("nudge")], error: [rung("fail")] } });
+  const agent = agentLike({
+    on: { dead: [entry("resume")], idle: [entry("nudge")], error: [entry("fail")] },
+  });
   const clockJumpMs = ago(10 * SECOND);
   table({
     "nobody is dead for a minute": [

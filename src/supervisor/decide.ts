@@ -5,7 +5,7 @@
  * crash in between loses nothing and does nothing twice, and the same situation has the same key in any process.
  */
 import type { Trouble } from "../core/events.ts";
-import type { ActionName, AgentMode, Rung, Trigger } from "../core/runbook.ts";
+import type { ActionName, AgentMode, PolicyEntry, Trigger } from "../core/runbook.ts";
 import type { AgentRecord, SupervisionEvent } from "../core/supervision.ts";
 import { believed, dueAt, earliest, LONGEST_WAIT_MS, resetOf } from "./delay.ts";
 import {
@@ -14,7 +14,7 @@ import {
   type Occurrence,
   occurrenceOf,
   type Quiet,
-  type Seen,
+  type ProcessSight,
 } from "./occurrence.ts";
 import {
   type Decided,
@@ -28,14 +28,14 @@ import {
   unstartedOf,
 } from "./tally.ts";
 
-export interface Facts {
+export interface SupervisionFacts {
   /** Wall clock, milliseconds. */
   readonly now: number;
   readonly agent: AgentRecord;
   /** The attempt that `seen` is about, and the newest one that the run has. */
   readonly attempt: number;
   readonly latest: number;
-  readonly seen: Seen;
+  readonly seen: ProcessSight;
   /** Attempts before this one that have ended. */
   readonly ended: readonly EndedAttempt[];
   /** Everything about this run, in order of `seq`. */
@@ -48,7 +48,7 @@ export interface Facts {
   readonly chance: number;
 }
 
-export type Decision =
+export type NextAction =
   | { readonly do: "nothing"; readonly because: Because; readonly why: string }
   | {
       readonly do: "wait";
@@ -59,8 +59,8 @@ export type Decision =
       readonly next: ActionName;
       readonly why: string;
     }
-  | ({ readonly do: "act"; readonly rung: Rung; readonly tries: number } & Deed)
-  /** Nothing is left to try: a person is to be asked. `position` is one behind the last rung. */
+  | ({ readonly do: "act"; readonly entry: PolicyEntry; readonly tries: number } & Deed)
+  /** Nothing is left to try: a person is to be asked. `position` is one behind the last entry. */
   | ({ readonly do: "exhausted" } & Deed);
 
 /** What is stored before anything is done. */
@@ -76,9 +76,9 @@ interface Deed {
 
 const GRACE_MS = 60_000;
 
-export function decide(facts: Facts): Decision {
+export function decide(facts: SupervisionFacts): NextAction {
   const { agent, now } = facts;
-  const quiet = standsStill(facts);
+  const quiet = quietSince(facts);
   if (quiet !== null) return { do: "nothing", ...quiet };
   const { policy, mode } = agent.definition;
   const found = occurrenceOf(facts.seen, mode, policy.idleAfterMs);
@@ -92,27 +92,27 @@ export function decide(facts: Facts): Decision {
     due: dueOf(facts, found, climb),
   };
   const untilMs = Math.ceil(Math.max(...Object.values(times)));
-  if (climb.rung !== null && !found.certain && climb.rung.action !== "escalate") {
+  if (climb.entry !== null && !found.certain && climb.entry.action !== "escalate") {
     const why = "it cannot be told from an agent that asks for permission";
     return { do: "nothing", because: "uncertain", why };
   }
   if (untilMs > now) {
     const why = times.grace >= untilMs ? "the clock has jumped, so it is only looked at" : found.what;
-    return { do: "wait", untilMs, trigger: found.trigger, next: climb.rung?.action ?? "escalate", why };
+    return { do: "wait", untilMs, trigger: found.trigger, next: climb.entry?.action ?? "escalate", why };
   }
-  if (climb.rung === null) {
+  if (climb.entry === null) {
     return { do: "exhausted", ...deed(facts, found, policy.on[found.trigger].length), why: climb.why };
   }
   return {
     do: "act",
-    rung: climb.rung,
+    entry: climb.entry,
     tries: climb.tries.length + 1,
     ...deed(facts, found, climb.position),
   };
 }
 
 /** Reasons to leave the agent alone that do not depend on what it is doing. */
-function standsStill(facts: Facts): Quiet | null {
+function quietSince(facts: SupervisionFacts): Quiet | null {
   const { agent, attempt, latest, history, openDecision } = facts;
   if (agent.phase !== "active") return { because: "ended", why: `the agent is ${agent.phase}` };
   if (attempt < latest) return { because: "stale", why: `attempt ${attempt} was followed by ${latest}` };
@@ -123,9 +123,9 @@ function standsStill(facts: Facts): Quiet | null {
 
 /** What this very occurrence was answered with before, as far as that settles it. */
 function answerOf(
-  facts: Facts,
+  facts: SupervisionFacts,
   found: Occurrence,
-): Exclude<Decision, { readonly do: "wait" }> | Settling | null {
+): Exclude<NextAction, { readonly do: "wait" }> | Settling | null {
   const { history, attempt, agent, now } = facts;
   const last = lastDecided(history, attempt, believed(found.sinceMs, now));
   const report = last === null ? null : reportOf(history, last.key);
@@ -153,7 +153,7 @@ function answerOf(
     return { do: "nothing", because: "settled", why: "its gate passed; it acts when this occurs again" };
   }
   const why = "its gate passed";
-  return { do: "act", rung: DONE, tries: 1, ...deed(facts, found, last.position), why };
+  return { do: "act", entry: DONE, tries: 1, ...deed(facts, found, last.position), why };
 }
 
 /** An agent that was spoken to needs a moment until it shows; nothing else is tried before. */
@@ -167,68 +167,73 @@ const SETTLE_MS = 30_000;
 const ASK_AGAIN_MS = 60_000;
 
 type Climb =
-  | { readonly rung: Rung; readonly position: number; readonly tries: readonly Decided[] }
-  | { readonly rung: null; readonly why: string };
+  | { readonly entry: PolicyEntry; readonly position: number; readonly tries: readonly Decided[] }
+  | { readonly entry: null; readonly why: string };
 
-/** The first rung that answers this, has tries left and may be used. */
-function climbOf(facts: Facts, found: Occurrence): Climb {
+/** The first entry that answers this, has tries left and may be used. */
+function climbOf(facts: SupervisionFacts, found: Occurrence): Climb {
   const { policy, mode } = facts.agent.definition;
-  const rungs = policy.on[found.trigger];
-  if (found.asks !== null) return { rung: null, why: found.asks };
-  if (rungs.length === 0) {
-    if (found.completed) return { rung: DONE, position: 0, tries: [] };
-    return { rung: null, why: `${found.what}, and the runbook has no on_${found.trigger}` };
+  const entries = policy.on[found.trigger];
+  if (found.asks !== null) return { entry: null, why: found.asks };
+  if (entries.length === 0) {
+    if (found.completed) return { entry: DONE, position: 0, tries: [] };
+    return { entry: null, why: `${found.what}, and the runbook has no on_${found.trigger}` };
   }
   let why = `${found.what}, and on_${found.trigger} has nothing for that`;
-  for (const [position, rung] of rungs.entries()) {
-    if (!answers(rung, found)) continue;
-    const tries = triesOf(facts.history, { trigger: found.trigger, position, action: rung.action });
-    const spent = spentOf(facts, found, rung, tries);
+  for (const [position, entry] of entries.entries()) {
+    if (!answers(entry, found)) continue;
+    const tries = triesOf(facts.history, { trigger: found.trigger, position, action: entry.action });
+    const spent = spentOf(facts, found, entry, tries);
     if (spent !== null) {
       why = `${found.what}, and ${spent}`;
       continue;
     }
-    const bar = startsProcess(rung, facts.seen, mode) ? barTo(facts, found) : retryBar(facts, found, rung);
-    if (bar === null) return { rung, position, tries };
+    const bar = startsProcess(entry, facts.seen, mode) ? barTo(facts, found) : retryBar(facts, found, entry);
+    if (bar === null) return { entry, position, tries };
     why = `${found.what}, and it is not started again: ${bar}`;
   }
-  return { rung: null, why };
+  return { entry: null, why };
 }
 
-/** Why this rung is not tried now; null: it may be. */
-function spentOf(facts: Facts, found: Occurrence, rung: Rung, tries: readonly Decided[]): string | null {
+/** Why this entry is not tried now; null: it may be. */
+function spentOf(
+  facts: SupervisionFacts,
+  found: Occurrence,
+  entry: PolicyEntry,
+  tries: readonly Decided[],
+): string | null {
   const { attempt, now } = facts;
   // A gate looks at work, which is the same as long as the state is.
   const since = believed(found.sinceMs, now);
   const isOfThis = (one: Decided) => one.attempt === attempt && believed(one.at, now) >= since;
-  const hasLooked = rung.action === "gate" && tries.some(isOfThis);
-  if (tries.length < rung.attempts && !hasLooked) return null;
+  const hasLooked = entry.action === "gate" && tries.some(isOfThis);
+  if (tries.length < entry.attempts && !hasLooked) return null;
   const times = `${tries.length} ${tries.length === 1 ? "time" : "times"}`;
-  return `${rung.action} was tried ${times}${whyInVain(facts, tries)}`;
+  return `${entry.action} was tried ${times}${whyItFailed(facts, tries)}`;
 }
 
 /** What came of the last of them, where it came to nothing. */
-function whyInVain({ history }: Facts, tries: readonly Decided[]): string {
+function whyItFailed({ history }: SupervisionFacts, tries: readonly Decided[]): string {
   const last = tries.at(-1);
   const report = last === undefined ? null : reportOf(history, last.key);
   const [words = ""] = report?.detail.split("\n") ?? [];
   return report === null || report.result === "ok" || words === "" ? "" : `: ${words}`;
 }
 
-function answers(rung: Rung, { trigger, trouble }: Occurrence): boolean {
-  return trigger !== "error" || rung.match === "any" || rung.match === trouble?.kind;
+function answers(entry: PolicyEntry, { trigger, trouble }: Occurrence): boolean {
+  return trigger !== "error" || entry.match === "any" || entry.match === trouble?.kind;
 }
 
 /** A headless agent is nudged by a new process; one that is alive is spoken to. */
-function startsProcess(rung: Rung, seen: Seen, mode: AgentMode): boolean {
-  if (rung.action === "nudge") return mode === "headless";
-  return rung.action === "resume" && seen.is !== "live";
+function startsProcess(entry: PolicyEntry, seen: ProcessSight, mode: AgentMode): boolean {
+  if (entry.action === "nudge") return mode === "headless";
+  return entry.action === "resume" && seen.is !== "live";
 }
 
 const MOST_FAILURES = 5;
 
 /** Why no process may be started now; null: one may. */
-function barTo(facts: Facts, found: Occurrence): string | null {
+function barTo(facts: SupervisionFacts, found: Occurrence): string | null {
   const { agent, latest, seen, ended, history } = facts;
   const { policy, mode } = agent.definition;
   const { maxAttempts } = policy;
@@ -237,12 +242,12 @@ function barTo(facts: Facts, found: Occurrence): string | null {
   const unstarted = unstartedOf(history, latest);
   const failures = failuresOf(history, all, mode) + unstarted.length;
   if (failures >= MOST_FAILURES)
-    return `it has failed too often without getting anywhere${whyInVain(facts, unstarted)}`;
+    return `it has failed too often without getting anywhere${whyItFailed(facts, unstarted)}`;
   return found.noRestart ?? troubleBar(facts, found);
 }
 
-function retryBar(facts: Facts, found: Occurrence, rung: Rung): string | null {
-  return rung.action === "resume" ? troubleBar(facts, found) : null;
+function retryBar(facts: SupervisionFacts, found: Occurrence, entry: PolicyEntry): string | null {
+  return entry.action === "resume" ? troubleBar(facts, found) : null;
 }
 
 /** Trying again does not help against these. */
@@ -253,7 +258,7 @@ const LASTING: Readonly<Partial<Record<Trouble["kind"], string>>> = {
   usage: "its engine refused its command line",
 };
 
-function troubleBar({ now }: Facts, { trouble, sinceMs }: Occurrence): string | null {
+function troubleBar({ now }: SupervisionFacts, { trouble, sinceMs }: Occurrence): string | null {
   if (trouble === null) return null;
   const reset = trouble.kind === "rate_limited" ? resetOf(trouble, sinceMs) : null;
   if (reset !== null && reset - now > LONGEST_WAIT_MS) {
@@ -263,19 +268,19 @@ function troubleBar({ now }: Facts, { trouble, sinceMs }: Occurrence): string | 
 }
 
 /** After a sleep everything looks dead or idle. A jump that lies ahead is of a clock that was set back again. */
-function graceOf({ clockJumpMs, now }: Facts, { trigger }: Occurrence): number {
+function graceOf({ clockJumpMs, now }: SupervisionFacts, { trigger }: Occurrence): number {
   if (clockJumpMs === null || clockJumpMs > now || trigger === "error" || trigger === "prompt") return 0;
   return clockJumpMs + GRACE_MS;
 }
 
-function dueOf(facts: Facts, found: Occurrence, climb: Climb): number {
-  if (climb.rung === null) return dueAt(found, facts.now);
+function dueOf(facts: SupervisionFacts, found: Occurrence, climb: Climb): number {
+  if (climb.entry === null) return dueAt(found, facts.now);
   const { now, chance, history } = facts;
-  const { rung, tries } = climb;
-  return earliest({ now, chance, occurrence: found, rung, tries, restarts: restartsOf(history) });
+  const { entry, tries } = climb;
+  return earliest({ now, chance, occurrence: found, entry, tries, restarts: restartsOf(history) });
 }
 
-function deed(facts: Facts, found: Occurrence, position: number): Deed {
+function deed(facts: SupervisionFacts, found: Occurrence, position: number): Deed {
   const { agent, attempt, history } = facts;
   const { trigger, trouble, what } = found;
   const count = ordinalOf(history, attempt, trigger, position);
@@ -284,7 +289,7 @@ function deed(facts: Facts, found: Occurrence, position: number): Deed {
 }
 
 /** What a completed headless turn without on_idle, and a gate that passed, lead to. */
-const DONE: Rung = {
+const DONE: PolicyEntry = {
   action: "done",
   message: null,
   append: false,

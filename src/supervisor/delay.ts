@@ -1,9 +1,9 @@
 /**
- * When a rung may be tried at the earliest. Pure: every time is reckoned from something that was recorded, never from
+ * When an entry may be tried at the earliest. Pure: every time is reckoned from something that was recorded, never from
  * now, so a delay ends.
  */
 import type { Trouble } from "../core/events.ts";
-import type { Rung } from "../core/runbook.ts";
+import type { PolicyEntry } from "../core/runbook.ts";
 import type { Occurrence } from "./occurrence.ts";
 import type { Decided } from "./tally.ts";
 
@@ -24,10 +24,10 @@ export interface DelayFacts {
   readonly now: number;
   readonly chance: number;
   readonly occurrence: Occurrence;
-  readonly rung: Rung;
-  /** Earlier tries of this rung that still count. */
+  readonly entry: PolicyEntry;
+  /** Earlier tries of this entry that still count. */
   readonly tries: readonly Decided[];
-  /** Earlier restarts that still count, of any rung. */
+  /** Earlier restarts that still count, of any entry. */
   readonly restarts: readonly Decided[];
 }
 
@@ -37,13 +37,13 @@ export function believed(time: number, now: number): number {
 }
 
 export function earliest({ now, ...facts }: DelayFacts): number {
-  const { occurrence, rung, tries, restarts } = facts;
+  const { occurrence, entry, tries, restarts } = facts;
   const begin = dueAt(occurrence, now);
   const last = believed(tries.at(-1)?.at ?? begin, now);
-  const times = [begin, Math.max(begin, last) + rung.cooldownMs];
-  if (rung.action === "resume" && occurrence.trouble?.kind === "rate_limited") {
+  const times = [begin, Math.max(begin, last) + entry.cooldownMs];
+  if (entry.action === "resume" && occurrence.trouble?.kind === "rate_limited") {
     times.push(begin + limitDelay(facts), afterReset(facts));
-  } else if (rung.action === "resume") {
+  } else if (entry.action === "resume") {
     const before = believed(restarts.at(-1)?.at ?? begin, now);
     times.push(Math.max(begin, before) + restartDelay(facts));
   }
@@ -69,8 +69,8 @@ function afterReset({ occurrence, chance }: Recorded): number {
 }
 
 /** The backoff, unless the engine or the runbook says how long. */
-function limitDelay({ occurrence, rung, tries, chance }: Recorded): number {
-  if (rung.cooldownMs > 0 || resetOf(occurrence.trouble, occurrence.sinceMs) !== null) return 0;
+function limitDelay({ occurrence, entry, tries, chance }: Recorded): number {
+  if (entry.cooldownMs > 0 || resetOf(occurrence.trouble, occurrence.sinceMs) !== null) return 0;
   const step = BACKOFF_MS[Math.min(tries.length, BACKOFF_MS.length - 1)] ?? 0;
   return step * (1 + 0.2 * chance);
 }

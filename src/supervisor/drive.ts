@@ -19,14 +19,14 @@ import {
   getPipeline,
   isoNow,
   listPipelines,
-  markerOf,
+  pipelineMarker,
   savePipeline,
   type StoredPipeline,
 } from "./pipelines.ts";
 import { agentStarted, entryOf, nextOf, stepEnded } from "./reduce.ts";
 
 /** What a driver asks of those who know agents. */
-export interface AgentDesk {
+export interface AgentControl {
   /** Records the agent before anything is started. A start that is refused is a fault. */
   start(
     definition: AgentDefinition,
@@ -43,7 +43,7 @@ export interface AgentDesk {
 /** Drives the pipelines that are active. Only in a process that is the only one to do so. */
 export class PipelineDriver {
   readonly #deps: Deps;
-  readonly #desk: AgentDesk;
+  readonly #desk: AgentControl;
   readonly #busy = new Map<string, Promise<void>>();
   /** Those that something was told about while they were busy. */
   readonly #again = new Set<string>();
@@ -53,7 +53,7 @@ export class PipelineDriver {
   readonly #told = new Map<string, string>();
   #stopped = false;
 
-  constructor(deps: Deps, desk: AgentDesk) {
+  constructor(deps: Deps, desk: AgentControl) {
     this.#deps = deps;
     this.#desk = desk;
   }
@@ -131,7 +131,7 @@ export class PipelineDriver {
   /** The result counts only for the record that it was run for. */
   async #run({ record, version }: StoredPipeline, step: StepDefinition): Promise<void> {
     const deps = this.#deps;
-    const marker = markerOf(record.id, step.name);
+    const marker = pipelineMarker(record.id, step.name);
     this.#gates.set(record.id, marker);
     try {
       const result = await runGate(deps.processes, {

@@ -21,7 +21,7 @@ const MAX_WORDS = 4_000;
 const MAX_WHAT = 2_000;
 
 /** The id of the question, which follows from the decision: so a crash in between asks the same question, once. */
-export async function escalate(deps: Deps, look: Look, asked: Asked): Promise<string> {
+export async function escalate(deps: Deps, look: Look, asked: AskedDecision): Promise<string> {
   const { decided } = asked;
   const id = `${look.agent.id}-${decided.seq}`;
   const record = await question(deps, look, id, asked);
@@ -40,7 +40,7 @@ export async function escalate(deps: Deps, look: Look, asked: Asked): Promise<st
   return id;
 }
 
-export interface Asked {
+export interface AskedDecision {
   readonly decided: Decided;
   readonly why: string;
   /** Why its conversation cannot be continued; null: it is there, or nobody can tell yet. */
@@ -49,7 +49,7 @@ export interface Asked {
   readonly toBegin: Fault | null;
 }
 
-async function question(deps: Deps, look: Look, id: string, asked: Asked): Promise<DecisionRecord> {
+async function question(deps: Deps, look: Look, id: string, asked: AskedDecision): Promise<DecisionRecord> {
   const { agent } = look;
   const { decided, why } = asked;
   const redact = redactorFor(deps.env, agent.definition.env);
@@ -82,7 +82,7 @@ async function question(deps: Deps, look: Look, id: string, asked: Asked): Promi
 async function barsOf(
   deps: Deps,
   { run }: Look,
-  { toContinue, toBegin }: Asked,
+  { toContinue, toBegin }: AskedDecision,
   said: string,
 ): Promise<readonly string[]> {
   const bars = [toContinue, toBegin].flatMap((bar) => (bar === null ? [] : [bar.message]));
@@ -143,7 +143,7 @@ const OPTIONS = {
 function optionsFor(
   trigger: Trigger,
   { seen, agent, run, attempts }: Look,
-  { toContinue, toBegin }: Asked,
+  { toContinue, toBegin }: AskedDecision,
 ): readonly Option[] {
   const { resume, kill, killFresh, nudge, fresh, done, fail, again, dismiss, leave } = OPTIONS;
   if (run !== null && refusedStart(run, attempts) !== null) return [fail, again, leave];

@@ -11,10 +11,10 @@ import type { HolderLink } from "../detached/detached.ts";
 import type { Deps } from "../run/run.ts";
 import type { StoredEvent } from "../store/store.ts";
 import { selectRun } from "../run/select.ts";
-import { decide, type Decision, type Facts } from "./decide.ts";
+import { decide, type NextAction, type SupervisionFacts } from "./decide.ts";
 import { chanceOf } from "./delay.ts";
 import { fromStored } from "./history.ts";
-import { endedAttempt, type Seen } from "./occurrence.ts";
+import { endedAttempt, type ProcessSight } from "./occurrence.ts";
 
 /** What only a process that has been watching knows. */
 export interface Watched {
@@ -36,14 +36,14 @@ export interface Look {
   /** The attempt that `seen` is about, and the newest one. */
   readonly attempt: number;
   readonly latest: number;
-  readonly seen: Seen;
+  readonly seen: ProcessSight;
   readonly history: readonly SupervisionEvent[];
   /** The completed turns that are in the history: `<attempt>/<turn>`. */
   readonly progress: ReadonlySet<string>;
   readonly openDecision: string | null;
   /** The question that is open in the store, and about an earlier attempt. */
   readonly outdated: string | null;
-  readonly decision: Decision;
+  readonly decision: NextAction;
 }
 
 /** Null: neither the index nor a run directory knows it. */
@@ -73,7 +73,7 @@ export async function lookAt(
   const latest = Math.max(run?.attempts ?? 0, attempts.at(-1)?.n ?? 0);
   const isPast = asked !== null && latest > asked.attempt;
   const openDecision = isPast ? null : (asked?.id ?? null);
-  const facts: Facts = {
+  const facts: SupervisionFacts = {
     now,
     agent,
     attempt,
@@ -116,7 +116,7 @@ function seenOf(
   attempts: readonly AttemptRecord[],
   { link, unreachableSinceMs }: Watched,
   now: number,
-): Seen {
+): ProcessSight {
   if (run === null) return { is: "live", observed: guess("starting", now) };
   if (run.status === "running") {
     if (link !== null) return { is: "live", observed: link.observed() };
@@ -134,7 +134,7 @@ function guess(state: "starting" | "working", sinceMs: number): Observed {
   return { activity: { state }, sinceMs, grewAtMs: sinceMs, turns: 0, certain: false };
 }
 
-function seenAttempt(seen: Seen, { link }: Watched, attempts: readonly AttemptRecord[]): number {
+function seenAttempt(seen: ProcessSight, { link }: Watched, attempts: readonly AttemptRecord[]): number {
   if (seen.is === "ended") return seen.attempt;
   if (seen.is === "live" && link !== null) return link.hello.attempt;
   return attempts.at(-1)?.n ?? 0;
@@ -189,7 +189,10 @@ export function viewOf(look: Look): AgentView {
 }
 
 /** A UI that ended was closed, whatever its exit code says. */
-function stateOf(seen: Seen, mode: AgentMode): Exclude<AgentView["state"], Exclude<AgentPhase, "active">> {
+function stateOf(
+  seen: ProcessSight,
+  mode: AgentMode,
+): Exclude<AgentView["state"], Exclude<AgentPhase, "active">> {
   if (seen.is === "live") return seen.observed.activity.state;
   if (seen.is === "unresponsive") return "unresponsive";
   if (seen.is === "missing") return "dead";
@@ -197,12 +200,12 @@ function stateOf(seen: Seen, mode: AgentMode): Exclude<AgentView["state"], Exclu
   return seen.outcome.trouble === undefined ? "dead" : "error";
 }
 
-function sinceOf(seen: Seen): number {
+function sinceOf(seen: ProcessSight): number {
   if (seen.is === "live") return seen.observed.sinceMs;
   return seen.is === "ended" ? seen.endedAtMs : seen.sinceMs;
 }
 
-function nextOf(decision: Decision): AgentView["next"] {
+function nextOf(decision: NextAction): AgentView["next"] {
   if (decision.do === "wait") return { action: decision.next ?? "look", atMs: decision.untilMs };
   return null;
 }

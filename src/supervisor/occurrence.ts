@@ -1,7 +1,7 @@
 /**
  * What is the matter with one agent right now: observation in, one trigger or the reason why there is none out.
  *
- * Pure. Knows what was seen and the policy's `idle_after`; nothing of rungs, counters and delays.
+ * Pure. Knows what was seen and the policy's `idle_after`; nothing of entries, counters and delays.
  */
 import type { Exit, Observed, Outcome, Trouble } from "../core/events.ts";
 import type { AttemptRecord } from "../core/records.ts";
@@ -17,7 +17,7 @@ export interface EndedAttempt {
 }
 
 /** What is known of the agent's process. */
-export type Seen =
+export type ProcessSight =
   | { readonly is: "live"; readonly observed: Observed }
   | ({ readonly is: "ended" } & EndedAttempt)
   /** Its holder lives and does not answer. */
@@ -43,11 +43,11 @@ export interface Occurrence {
   readonly trouble: Trouble | null;
   /** False: guessed from silence, so nobody may type into it or end it. */
   readonly certain: boolean;
-  /** A headless turn was completed: without a rung the agent is done. */
+  /** A headless turn was completed: without an entry the agent is done. */
   readonly completed: boolean;
   /** Why no process may be started for it without a person; null: one may. */
   readonly noRestart: string | null;
-  /** Only a person can tell what to do, so no rung is tried: what they are told. Null: the runbook answers. */
+  /** Only a person can tell what to do, so no entry is tried: what they are told. Null: the runbook answers. */
   readonly asks: string | null;
 }
 
@@ -74,7 +74,7 @@ const STARTING_MS = 120_000;
 /** A silent holder may be stopped or starved; after that long a person is asked. */
 const UNRESPONSIVE_MS = 120_000;
 
-export function occurrenceOf(seen: Seen, mode: AgentMode, idleAfterMs: number): Occurrence | Quiet {
+export function occurrenceOf(seen: ProcessSight, mode: AgentMode, idleAfterMs: number): Occurrence | Quiet {
   switch (seen.is) {
     case "live":
       return ofLive(seen.observed, mode, idleAfterMs);
@@ -126,7 +126,7 @@ function ofLive(observed: Observed, mode: AgentMode, idleAfterMs: number): Occur
 }
 
 /** A live agent that shows another state has left this one behind, also while a person was being asked about it. */
-export function isOver(trigger: Trigger, seen: Seen): boolean {
+export function isOver(trigger: Trigger, seen: ProcessSight): boolean {
   if (seen.is !== "live" || !seen.observed.certain) return false;
   const { state } = seen.observed.activity;
   return trigger !== (state === "waiting" || state === "starting" ? "prompt" : state);

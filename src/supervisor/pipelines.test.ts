@@ -16,14 +16,14 @@ import { type TestDeps, testDeps } from "../../test/deps.ts";
 import { Fault } from "../core/faults.ts";
 import type { AgentDefinition, PipelineDefinition, StepDefinition } from "../core/runbook.ts";
 import type { AgentPhase, AgentRecord, PipelineRecord } from "../core/supervision.ts";
-import { type AgentDesk, PipelineDriver } from "./drive.ts";
+import { type AgentControl, PipelineDriver } from "./drive.ts";
 import { pipelineWayOn } from "./bring-back.ts";
 import { findMarked } from "../process/process.ts";
 import {
   cancelPipeline,
   environmentOfStep,
   listPipelines,
-  markerOf,
+  pipelineMarker,
   resumePipeline,
   savePipeline,
   selectPipeline,
@@ -50,7 +50,7 @@ afterEach(async () => {
 });
 
 /** Agents that are documents alone: started, resumed and stopped, and ended by the test. */
-class FakeDesk implements AgentDesk {
+class FakeDesk implements AgentControl {
   readonly started: { readonly id: string; readonly step: string; readonly cwd: string }[] = [];
   readonly stopped: string[] = [];
   readonly resumed: string[] = [];
@@ -60,7 +60,7 @@ class FakeDesk implements AgentDesk {
   async start(
     definition: AgentDefinition,
     source: AgentRecord["runbook"],
-    { vars, pipeline }: Parameters<AgentDesk["start"]>[2],
+    { vars, pipeline }: Parameters<AgentControl["start"]>[2],
   ): Promise<AgentRecord> {
     const { refuse } = this;
     this.refuse = null;
@@ -193,7 +193,7 @@ describe("driving", () => {
   test("fails the step of a command that takes too long", async () => {
     const { id } = await start([step("a", { run: ["sleep", "600"], timeoutMs: 300 })]);
     expect((await driven(id)).steps[0]?.detail).toBe("sleep 600 took longer than 300 ms and was ended.");
-    expect(findMarked(markerOf(id, "a"))).toEqual([]);
+    expect(findMarked(pipelineMarker(id, "a"))).toEqual([]);
   });
 
   test("starts an agent once, waits for it, and moves on", async () => {
@@ -307,7 +307,7 @@ describe("driving", () => {
       phase: "active",
       steps: ["a running 1"],
     });
-    expect(findMarked(markerOf(id, "a"))).toEqual([]);
+    expect(findMarked(pipelineMarker(id, "a"))).toEqual([]);
     writeFileSync(join(cwd, "go"), "");
     driver = new PipelineDriver(deps, desk);
     expect(short(await driven(id))).toMatchObject({ phase: "done", steps: ["a done 1"] });
@@ -495,7 +495,7 @@ describe("cancelling", () => {
       phase: "cancelled",
       steps: ["a failed 1"],
     });
-    expect(findMarked(markerOf(id, "a"))).toEqual([]);
+    expect(findMarked(pipelineMarker(id, "a"))).toEqual([]);
   });
 
   test("also stops an agent whose start was under way", async () => {

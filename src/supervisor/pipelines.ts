@@ -166,7 +166,7 @@ export async function cancelPipeline(
     const agents = await agentsOf(deps, record.id, { open: true });
     for (const agent of agents) await stopAgent(agent.id, CANCELLED);
     if (record.step !== null)
-      await deps.processes.endTree(null, markerOf(record.id, record.step), "terminate");
+      await deps.processes.endTree(null, pipelineMarker(record.id, record.step), "terminate");
     return after;
   }
 }
@@ -326,7 +326,7 @@ export function savePipeline(
 }
 
 /** Names the processes of a command step. */
-export function markerOf(id: string, step: string): string {
+export function pipelineMarker(id: string, step: string): string {
   return `pipeline/${id}/${step}`;
 }
 

@@ -1,10 +1,16 @@
 /** The table "resume or fresh", row by row. The names of phase 5 of the specification are test names. */
 import { describe, expect, test } from "vitest";
 import { DEFAULT_MESSAGE } from "../run/prepare.ts";
-import { type Alive, CONTINUE, planResume, type ResumeFacts, type ResumePlan } from "./plan.ts";
+import {
+  type Alive,
+  CONTINUE,
+  planAgentResume,
+  type AgentResumeFacts,
+  type AgentResumePlan,
+} from "./plan.ts";
 
 const SAY = "The limit is over.";
-const base: ResumeFacts = {
+const base: AgentResumeFacts = {
   message: null,
   append: false,
   prompt: "fix it",
@@ -21,7 +27,7 @@ const lost = "the engine has lost the conversation, and there is no copy";
 const restored = "the conversation is continued from the run's copy, since the engine has lost its own";
 const told = "it is alive and has its conversation, so it is told there";
 
-const rows: Record<string, [given: Partial<ResumeFacts>, then: ResumePlan]> = {
+const rows: Record<string, [given: Partial<AgentResumeFacts>, then: AgentResumePlan]> = {
   resume_returns_resume_effects: [
     { message: SAY, append: true },
     { do: "resume", message: SAY, why: continued },
@@ -154,7 +160,7 @@ const rows: Record<string, [given: Partial<ResumeFacts>, then: ResumePlan]> = {
 
 describe("resume or fresh", () => {
   test.each(Object.entries(rows))("%s", (_name, [given, then]) => {
-    expect(planResume({ ...base, ...given })).toEqual(then);
+    expect(planAgentResume({ ...base, ...given })).toEqual(then);
   });
 
   test("a bare resume says the same as `reprise resume`", () => expect(CONTINUE).toBe(DEFAULT_MESSAGE));
@@ -184,20 +190,20 @@ describe("over every combination", () => {
   );
 
   test("an agent that asks for permission is never touched, not even by --kill", () => {
-    const waiting = all.filter(({ alive }) => alive === "waiting").map((facts) => planResume(facts));
+    const waiting = all.filter(({ alive }) => alive === "waiting").map((facts) => planAgentResume(facts));
     expect(waiting).toHaveLength(64);
     expect(new Set(waiting.map((plan) => `${plan.do} ${plan.message}`))).toEqual(new Set(["refuse null"]));
   });
 
   test("a live agent never gets a second process beside it", () => {
     for (const facts of all.filter(({ alive }) => alive !== "no")) {
-      expect(["nudge", "refuse", "kill_and_resume", "kill_and_fresh"]).toContain(planResume(facts).do);
+      expect(["nudge", "refuse", "kill_and_resume", "kill_and_fresh"]).toContain(planAgentResume(facts).do);
     }
   });
 
   test("only an existing conversation continues, and a replacing message never enters a dead agent's conversation", () => {
     for (const facts of all) {
-      const plan = planResume(facts);
+      const plan = planAgentResume(facts);
       if (!plan.do.endsWith("resume")) continue;
       expect(["present", "lost_but_escrow"]).toContain(facts.priorSession);
       expect(facts.message === null || facts.append).toBe(true);

@@ -4,7 +4,7 @@
  */
 import type { AgentMode } from "../core/runbook.ts";
 
-export interface ResumeFacts {
+export interface AgentResumeFacts {
   /** What the runbook or the person says; null: nothing. */
   readonly message: string | null;
   /** The message goes into the conversation. Without it, the message begins a new one. */
@@ -24,7 +24,7 @@ export interface ResumeFacts {
 /** no: its process is gone. The others tell what a live one is doing. */
 export type Alive = "no" | "idle" | "idle_after_error" | "busy" | "waiting" | "unresponsive";
 
-export interface ResumePlan {
+export interface AgentResumePlan {
   readonly do: "resume" | "fresh" | "nudge" | "kill_and_resume" | "kill_and_fresh" | "refuse";
   /** What the agent is told; null: nothing (a UI that opens by itself, or a refusal). */
   readonly message: string | null;
@@ -35,7 +35,7 @@ export interface ResumePlan {
 /** `--resume` alone only opens a conversation, so a bare resume says something. */
 export const CONTINUE = "Continue where you left off.";
 
-export function planResume(facts: ResumeFacts): ResumePlan {
+export function planAgentResume(facts: AgentResumeFacts): AgentResumePlan {
   const { alive, kill, mode } = facts;
   if (alive === "no") return again(facts);
   if (alive === "waiting") {
@@ -54,7 +54,7 @@ export function planResume(facts: ResumeFacts): ResumePlan {
 }
 
 /** A new process for the agent. */
-function again(facts: ResumeFacts): ResumePlan {
+function again(facts: AgentResumeFacts): AgentResumePlan {
   const { message, append, prompt, priorSession, mode } = facts;
   if (facts.fresh === true) return anew(facts);
   if (message !== null && !append) {
@@ -76,19 +76,19 @@ function again(facts: ResumeFacts): ResumePlan {
   return { do: "fresh", message: words.length === 0 ? null : words.join("\n\n"), why: lost };
 }
 
-function anew({ message, prompt, mode }: ResumeFacts): ResumePlan {
+function anew({ message, prompt, mode }: AgentResumeFacts): AgentResumePlan {
   if (message !== null) return { do: "fresh", message, why: "the message replaces the prompt" };
   if (prompt !== null) return { do: "fresh", message: prompt, why: "it is told its prompt again" };
   if (mode === "headless") return refused("there is no prompt to begin a new conversation with");
   return { do: "fresh", message: null, why: "its UI opens without a prompt" };
 }
 
-function killed(plan: ResumePlan, asked: boolean): ResumePlan {
+function killed(plan: AgentResumePlan, asked: boolean): AgentResumePlan {
   if (plan.do !== "resume" && plan.do !== "fresh") return plan;
   const why = `${asked ? "it is ended first" : "it does not answer, so it is ended first"}; ${plan.why}`;
   return { do: plan.do === "resume" ? "kill_and_resume" : "kill_and_fresh", message: plan.message, why };
 }
 
-function refused(why: string): ResumePlan {
+function refused(why: string): AgentResumePlan {
   return { do: "refuse", message: null, why };
 }

@@ -18,14 +18,14 @@ import {
   log,
   MINUTE,
   past,
-  rung,
+  entry,
   RUN_ID,
   SECOND,
   T0,
 } from "../../test/supervision.ts";
-import { decide, type Facts } from "./decide.ts";
+import { decide, type SupervisionFacts } from "./decide.ts";
 import { fromStored, toStored } from "./history.ts";
-import type { Seen } from "./occurrence.ts";
+import type { ProcessSight } from "./occurrence.ts";
 
 const span = fc.integer({ min: 0, max: 3 * DAY });
 const soon = fc.oneof(fc.integer({ min: 0, max: 3 * MINUTE }), span);
@@ -40,7 +40,7 @@ const ladder = (trigger: Trigger) => {
     match: trigger === "error" ? fc.constantFrom(...ERROR_MATCHES) : fc.constant("any" as const),
   });
   return fc.array(
-    one.map(({ action, ...rest }) => rung(action, rest)),
+    one.map(({ action, ...rest }) => entry(action, rest)),
     { maxLength: 4 },
   );
 };
@@ -86,7 +86,7 @@ const activity = fc.oneof(
   trouble.map((of) => ({ state: "error" as const, trouble: of })),
 );
 
-const seenOf = (attempt: number): fc.Arbitrary<Seen> =>
+const seenOf = (attempt: number): fc.Arbitrary<ProcessSight> =>
   fc.oneof(
     fc
       .record({ activity, sinceMs: before, grewAtMs: before, turns: fc.nat(5), certain: fc.boolean() })
@@ -140,7 +140,7 @@ function historyOf(happenings: readonly Happening[]) {
   return log(...events);
 }
 
-const facts: fc.Arbitrary<Facts> = fc
+const facts: fc.Arbitrary<SupervisionFacts> = fc
   .record({
     on: fc.record({
       idle: ladder("idle"),
@@ -178,7 +178,7 @@ const facts: fc.Arbitrary<Facts> = fc
 /** Generated once, since that costs more than all that is asked of them. */
 const SAMPLES = fc.sample(facts, { numRuns: 10_000, seed: 20_260_101 });
 
-function holds(property: (given: Facts) => void): void {
+function holds(property: (given: SupervisionFacts) => void): void {
   for (const given of SAMPLES) {
     try {
       property(given);
@@ -206,24 +206,24 @@ describe("for any facts", () => {
       expect(["idle", "waiting", "error", "ended", "unresponsive", "missing"]).toContain(state);
       if (decision.do === "exhausted") return;
       expect(
-        whyNotAllowed(decision.trigger, decision.rung.action) === null || decision.rung.action === "done",
+        whyNotAllowed(decision.trigger, decision.entry.action) === null || decision.entry.action === "done",
       ).toBe(true);
       // Nobody types into a question or on a guess, and nothing is started beside a live process.
-      if (decision.rung.action === "nudge" && agent.definition.mode === "interactive") {
+      if (decision.entry.action === "nudge" && agent.definition.mode === "interactive") {
         expect(seen).toMatchObject({ is: "live", observed: { activity: { state: "idle" }, certain: true } });
       }
-      if (decision.rung.action === "resume") expect(state).not.toBe("unresponsive");
+      if (decision.entry.action === "resume") expect(state).not.toBe("unresponsive");
     });
   });
 
-  test("attempts are bounded by their rung", () => {
+  test("attempts are bounded by their entry", () => {
     holds((given) => {
       const decision = decide(given);
       if (decision.do !== "act") return;
-      expect(decision.tries).toBeLessThanOrEqual(decision.rung.attempts);
+      expect(decision.tries).toBeLessThanOrEqual(decision.entry.attempts);
       expect(decision.tries).toBeLessThanOrEqual(decision.count + given.history.length);
       const { maxAttempts } = given.agent.definition.policy;
-      if (decision.rung.action === "resume" && given.seen.is !== "live" && maxAttempts !== null) {
+      if (decision.entry.action === "resume" && given.seen.is !== "live" && maxAttempts !== null) {
         expect(given.latest).toBeLessThan(maxAttempts);
       }
     });
@@ -238,7 +238,7 @@ describe("for any facts", () => {
           rest.kind === "progress" ? { ...rest, turn: n } : (rest as Exclude<Event, { kind: "progress" }>);
         return { ...toStored(RUN_ID, fresh), seq };
       });
-      const again = JSON.parse(JSON.stringify({ ...given, history: fromStored(stored) })) as Facts;
+      const again = JSON.parse(JSON.stringify({ ...given, history: fromStored(stored) })) as SupervisionFacts;
       expect(decide(again)).toEqual(decision);
       if (decision.do !== "act" && decision.do !== "exhausted") return;
       const { trigger, position, count } = decision;

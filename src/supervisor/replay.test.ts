@@ -6,9 +6,9 @@ import { readdirSync, readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import type { AgentRecord } from "../core/supervision.ts";
 import type { StoredEvent } from "../store/store.ts";
-import { decide, type Decision, type Facts } from "./decide.ts";
+import { decide, type NextAction, type SupervisionFacts } from "./decide.ts";
 import { fromStored } from "./history.ts";
-import type { EndedAttempt, Seen } from "./occurrence.ts";
+import type { EndedAttempt, ProcessSight } from "./occurrence.ts";
 
 interface Recorded {
   readonly about: string;
@@ -20,9 +20,9 @@ interface Recorded {
     /** How much of the log there was. */
     readonly seq: number;
     readonly attempt: number;
-    readonly seen: Seen;
-    readonly with?: Partial<Facts>;
-    readonly decision: Decision;
+    readonly seen: ProcessSight;
+    readonly with?: Partial<SupervisionFacts>;
+    readonly decision: NextAction;
   }[];
 }
 
@@ -35,7 +35,7 @@ test.each(names)("%s", (name) => {
   const recorded = JSON.parse(readFileSync(new URL(name, folder), "utf8")) as Recorded;
   expect(recorded.moments.length).toBeGreaterThan(0);
   for (const { at, seq, attempt, seen, with: rest, decision } of recorded.moments) {
-    const facts: Facts = {
+    const facts: SupervisionFacts = {
       now: Date.parse(at),
       agent: recorded.agent,
       attempt,

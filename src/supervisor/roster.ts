@@ -11,7 +11,7 @@ import type { RunRecord } from "../core/records.ts";
 import type { AgentRecord } from "../core/supervision.ts";
 import { type HolderLink, openHolder } from "../detached/detached.ts";
 import type { Deps } from "../run/run.ts";
-import type { Done, Hand } from "./act.ts";
+import type { ActResult, ActContext } from "./act.ts";
 import { advance } from "./advance.ts";
 import { finishStart, getAgent, listAgents, mendFile } from "./agents.ts";
 import type { DaemonLog } from "./daemon-log.ts";
@@ -107,10 +107,10 @@ export class Roster {
   }
 
   /** Something a person asked for, between two looks. What had to wait too long for its turn is refused, and not done later. */
-  async ask(id: string, act: (hand: Hand, look: Look) => Promise<Done>): Promise<Done> {
+  async ask(id: string, act: (hand: ActContext, look: Look) => Promise<ActResult>): Promise<ActResult> {
     const entry = this.#entry(id);
     const turn = { came: false, missed: false };
-    let done: Done = { result: "refused", detail: "it has ended, or is still being started" };
+    let done: ActResult = { result: "refused", detail: "it has ended, or is still being started" };
     let failure: unknown = null;
     const work = this.#queue(entry, async () => {
       if (turn.missed) return;
@@ -197,7 +197,7 @@ export class Roster {
     entry.dueMs = this.#deps.clock.now() + AGAIN_MS;
   }
 
-  #hand(entry: Entry): Hand {
+  #hand(entry: Entry): ActContext {
     const options = this.#options;
     return {
       deps: this.#deps,

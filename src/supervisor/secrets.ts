@@ -1,5 +1,5 @@
 /**
- * What is stored about agents and pipelines is what they are told later: by a rung, after a crash, in a new conversation.
+ * What is stored about agents and pipelines is what they are told later: by an entry, after a crash, in a new conversation.
  * So a text with a secret in it is refused: stored, it would be a leak, and without the secret another text.
  */
 import { Fault } from "../core/faults.ts";
@@ -79,11 +79,11 @@ interface Found {
 }
 
 function secretOf({ prompt, policy }: AgentDefinition, redact: Redact): Found | null {
-  const rungs = Object.values(policy.on).flat();
+  const entries = Object.values(policy.on).flat();
   const texts: (readonly [where: string, text: string])[] = [
     ["The prompt", prompt ?? ""],
-    ...rungs.map(({ message }) => ["A message", message ?? ""] as const),
-    ...rungs.map(({ run }) => ["A gate", (run ?? []).join(" ")] as const),
+    ...entries.map(({ message }) => ["A message", message ?? ""] as const),
+    ...entries.map(({ run }) => ["A gate", (run ?? []).join(" ")] as const),
   ];
   for (const [where, text] of texts) {
     const what = secretIn(text, redact);

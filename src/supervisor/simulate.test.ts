@@ -7,7 +7,7 @@ import {
   HOUR,
   live,
   MINUTE,
-  rung,
+  entry,
   type Script,
   SECOND,
   simulate,
@@ -28,7 +28,7 @@ const fails = (kind: Parameters<typeof trouble>[0], endsAfterMs: number, resetsA
 const gaps = ({ starts }: Simulated) => starts.slice(1).map((at, n) => at - (starts[n] ?? 0));
 const ofKind = ({ acts }: Simulated, action: string) => acts.filter((act) => act.action === action);
 /** Resuming for ever, as far as the runbook is concerned. */
-const stubborn = rung("resume", { attempts: 1_000 });
+const stubborn = entry("resume", { attempts: 1_000 });
 const headless = (on: Parameters<typeof agentLike>[0]) => agentLike({ mode: "headless", ...on });
 
 describe("an agent that", () => {
@@ -50,7 +50,7 @@ describe("an agent that", () => {
 
   test("exits after each completed turn continues as long as it makes progress", () => {
     const working = { ...dies(HOUR), progressAtMs: [30 * MINUTE] };
-    const ran = simulate(headless({ on: { dead: [rung("resume")] } }), () => working, {
+    const ran = simulate(headless({ on: { dead: [entry("resume")] } }), () => working, {
       forMs: 2 * DAY,
       tickMs: 30 * SECOND,
     });
@@ -80,7 +80,7 @@ describe("an agent that", () => {
   test("is always rate limited, with a reset in an hour, waits for each", () => {
     const script = (_: number, at: number) => fails("rate_limited", SECOND, at + HOUR);
     const ran = simulate(
-      headless({ on: { error: [rung("resume", { attempts: 4, cooldownMs: SECOND })] } }),
+      headless({ on: { error: [entry("resume", { attempts: 4, cooldownMs: SECOND })] } }),
       script,
       {
         forMs: 2 * DAY,
@@ -150,7 +150,7 @@ describe("an agent that", () => {
       outcome: { result: "completed", reason: "the turn was completed" },
       progressAtMs: [MINUTE],
     };
-    const ran = simulate(headless({ on: { idle: [rung("nudge")] } }), () => script, { forMs: DAY });
+    const ran = simulate(headless({ on: { idle: [entry("nudge")] } }), () => script, { forMs: DAY });
     expect([ofKind(ran, "nudge").length, ran.starts.length, ran.exhausted.length]).toEqual([3, 4, 1]);
     const done = simulate(headless({}), () => script, { forMs: HOUR });
     expect([done.phase, done.starts.length, done.exhausted.length]).toEqual(["done", 1, 0]);
@@ -162,7 +162,7 @@ describe("an agent that", () => {
       outcome: { result: "interrupted", reason: "" },
       live: (startedAt) => live({ state: "idle" }, startedAt),
     };
-    const ran = simulate(agentLike({ on: { idle: [rung("nudge")] } }), () => script, { forMs: DAY });
+    const ran = simulate(agentLike({ on: { idle: [entry("nudge")] } }), () => script, { forMs: DAY });
     expect(ofKind(ran, "nudge").map(({ at }) => Math.round((at - T0) / MINUTE))).toEqual([1, 2, 3]);
     expect([ran.starts.length, ran.exhausted.length]).toEqual([1, 1]);
   });
@@ -174,7 +174,7 @@ describe("an agent that", () => {
       live: (startedAt) => live({ state: "waiting", what: "rm" }, startedAt),
     };
     const agent = agentLike({
-      on: { idle: [rung("nudge", { attempts: 99 })], error: [stubborn], dead: [stubborn] },
+      on: { idle: [entry("nudge", { attempts: 99 })], error: [stubborn], dead: [stubborn] },
     });
     const ran = simulate(agent, () => script, { forMs: DAY, tickMs: 5 * SECOND });
     expect(ran.acts.map(({ action }) => action)).toEqual(["escalate"]);
@@ -186,7 +186,7 @@ describe("a cooldown", () => {
     "acts exactly once, and not before it is over (a tick of %i ms)",
     (tickMs) => {
       const agent = agentLike({
-        on: { error: [rung("resume", { cooldownMs: MINUTE, match: "rate_limited" })] },
+        on: { error: [entry("resume", { cooldownMs: MINUTE, match: "rate_limited" })] },
       });
       // Rate limited from the start; it works again a little after it was spoken to.
       const script: Script = {
@@ -211,7 +211,7 @@ describe.each([5, 2, 1])("a daemon that dies every %i s", (seconds) => {
     "exits at once": [headless({ on: { dead: [stubborn] } }), () => dies(10)],
     "exits after 30 s": [headless({ on: { dead: [stubborn] } }), () => dies(30 * SECOND)],
     "is rate limited": [
-      headless({ on: { error: [rung("resume", { attempts: 3, cooldownMs: MINUTE })] } }),
+      headless({ on: { error: [entry("resume", { attempts: 3, cooldownMs: MINUTE })] } }),
       () => fails("rate_limited", SECOND),
     ],
     "has no network": [headless({ on: { error: [stubborn] } }), () => fails("network", MINUTE)],

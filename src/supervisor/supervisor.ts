@@ -11,7 +11,7 @@ export {
   type WayBack,
 } from "./bring-back.ts";
 export { daemonPlaces, ensureDaemon, findDaemon, readDaemonLog } from "./client.ts";
-export type { Daemon, Resumed } from "./client.ts";
+export type { Daemon, ResumedAgent } from "./client.ts";
 export { runDaemon } from "./daemon.ts";
 export { openDaemonLog } from "./daemon-log.ts";
 export { listDecisions, resolveDecision, tooLate } from "./escalate.ts";

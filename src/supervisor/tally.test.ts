@@ -1,6 +1,6 @@
 /** What neither settles anything nor begins a count again: what a person was refused, and a turn that was heard of late. */
 import { expect, test } from "vitest";
-import { agentLike, did, factsLike, failing, live, log, MINUTE, rung, T0 } from "../../test/supervision.ts";
+import { agentLike, did, factsLike, failing, live, log, MINUTE, entry, T0 } from "../../test/supervision.ts";
 import type { SupervisionEvent } from "../core/supervision.ts";
 import { decide } from "./decide.ts";
 import { type Decided, lastDecided, restartsOf, triesOf } from "./tally.ts";
@@ -27,18 +27,18 @@ test.each([
 });
 
 test("a cooldown continues after a person's resume was refused", () => {
-  const agent = agentLike({ on: { error: [rung("resume", { cooldownMs: MINUTE })] } });
+  const agent = agentLike({ on: { error: [entry("resume", { cooldownMs: MINUTE })] } });
   const history = log(...did(["user", 0, "resume"], T0 - 5, { result: "refused" }));
   const decision = decide(factsLike({ seen: failing("rate_limited", T0 - 10), agent, history }));
   expect(decision).toMatchObject({ do: "wait", untilMs: T0 - 10 + MINUTE, next: "resume" });
 });
 
 test("a question is asked again if a turn that was heard of late overtook it", () => {
-  const agent = agentLike({ on: { idle: [rung("escalate")] } });
+  const agent = agentLike({ on: { idle: [entry("escalate")] } });
   const late = { kind: "progress", at: T0 - 5, attempt: 1 } as const;
   const history = log(...did(["idle", 0, "escalate"], T0 - MINUTE), late);
   const decision = decide(
     factsLike({ seen: live({ state: "idle" }, T0 - 2 * MINUTE), agent, history, openDecision: null }),
   );
-  expect(decision).toMatchObject({ do: "act", rung: { action: "escalate" }, count: 2 });
+  expect(decision).toMatchObject({ do: "act", entry: { action: "escalate" }, count: 2 });
 });

@@ -11,7 +11,7 @@ type Events = readonly SupervisionEvent[];
 export type Decided = Extract<SupervisionEvent, { readonly kind: "decided" }>;
 export type CarriedOut = Extract<SupervisionEvent, { readonly kind: "carried_out" }>;
 
-interface Rung {
+interface Entry {
   readonly trigger: Trigger;
   readonly position: number;
   readonly action: ActionName;
@@ -32,8 +32,8 @@ function isMoot(events: Events, { trigger, key }: Decided): boolean {
   return reportOf(events, key)?.result === "refused";
 }
 
-/** Decisions for this rung since its count began, oldest first. */
-export function triesOf(events: Events, { trigger, position, action }: Rung): readonly Decided[] {
+/** Decisions for this entry since its count began, oldest first. */
+export function triesOf(events: Events, { trigger, position, action }: Entry): readonly Decided[] {
   const tries = action === "nudge" ? sinceUnprovoked(events) : sinceReset(events);
   return tries.filter(
     (event) => event.kind === "decided" && event.trigger === trigger && event.position === position,

@@ -3,7 +3,7 @@
 /** One character, or the name of a key without a character: `up`, `enter`, `space`, `ctrl-c`, `unknown`. */
 export type Key = string;
 
-export interface Decoded {
+export interface DecodedKeys {
   readonly keys: readonly Key[];
   /** The beginning of an incomplete sequence, such as a lone escape character. */
   readonly rest: string;
@@ -41,7 +41,7 @@ const CONTROLS: Readonly<Record<string, Key>> = {
 };
 
 /** Pasted text gives no keys: a paste must not start or allow anything. */
-export function decode(text: string): Decoded {
+export function decode(text: string): DecodedKeys {
   const keys: Key[] = [];
   let at = 0;
   while (at < text.length) {

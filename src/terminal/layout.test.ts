@@ -2,14 +2,14 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { widthOf } from "../lib/width.ts";
-import { beside, page, ruled, scrolledTo, split, stacked, type Extent } from "./layout.ts";
+import { beside, page, ruled, scrolledTo, split, stacked, type PartExtent } from "./layout.ts";
 import { styled } from "./text.ts";
 
 const textOf = (lines: readonly (readonly { text: string }[])[]) =>
   lines.map((line) => line.map(({ text }) => text).join(""));
 const drawn = (...lines: string[]) => [() => styled(lines)] as const;
 
-test.each<[name: string, total: number, extents: Extent[], sizes: number[]]>([
+test.each<[name: string, total: number, extents: PartExtent[], sizes: number[]]>([
   ["a flexible part gets what the fixed ones leave", 24, [2, "rest", 1], [2, 21, 1]],
   [
     "flexible parts share evenly, and lose nothing to rounding",

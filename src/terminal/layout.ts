@@ -8,10 +8,10 @@ export interface Size {
 }
 
 /** Rows or columns. Parts with `"rest"` share the remaining space evenly. */
-export type Extent = number | "rest";
+export type PartExtent = number | "rest";
 
 /** `draw` gets the size of its part. Rows that it does not fill stay blank; surplus lines are dropped. */
-export type Part = readonly [extent: Extent, draw: (size: Size) => readonly Line[]];
+export type Part = readonly [extent: PartExtent, draw: (size: Size) => readonly Line[]];
 
 /** Parts from top to bottom, as high as `size` in total. */
 export function stacked(size: Size, parts: readonly Part[]): Line[] {
@@ -37,7 +37,7 @@ export function beside(size: Size, parts: readonly Part[]): Line[] {
 }
 
 /** Each part's share of `total`. If the fixed parts exceed the total, the last ones get less. */
-export function split(total: number, ...extents: readonly Extent[]): number[] {
+export function split(total: number, ...extents: readonly PartExtent[]): number[] {
   let free = total;
   const take = (wanted: number) => {
     const taken = clamp(wanted, free);

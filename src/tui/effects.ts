@@ -1,22 +1,22 @@
 /** Carries out the reducer's effects on the desk, and reports the results. Knows no screen. */
-import type { Desk, Turn, TurnResult, TurnUpdate } from "../reviews/reviews.ts";
+import type { ReviewService, ReviewTurn, TurnResult, TurnUpdate } from "../reviews/reviews.ts";
 import { CODE_AROUND } from "./panes.ts";
-import type { DeskEffect, Message } from "./state.ts";
+import type { ServiceEffect, Message } from "./state.ts";
 
 /** Streamed text is passed on in batches, thirty times per second. */
 const BATCH_MS = 33;
 
 export class Doer {
-  readonly #desk: Desk;
+  readonly #desk: ReviewService;
   readonly #post: (message: Message) => void;
-  #turn: Turn | null = null;
+  #turn: ReviewTurn | null = null;
 
-  constructor(desk: Desk, post: (message: Message) => void) {
+  constructor(desk: ReviewService, post: (message: Message) => void) {
     this.#desk = desk;
     this.#post = post;
   }
 
-  perform(effect: DeskEffect): void {
+  perform(effect: ServiceEffect): void {
     switch (effect.do) {
       case "load":
         return this.#load(effect.ticket, effect.fresh);
@@ -76,7 +76,7 @@ export class Doer {
     );
   }
 
-  #begin({ ticket, order }: Extract<DeskEffect, { do: "begin" }>): void {
+  #begin({ ticket, order }: Extract<ServiceEffect, { do: "begin" }>): void {
     const batch: TurnUpdate[] = [];
     let timer: NodeJS.Timeout | undefined;
     const flush = () => {

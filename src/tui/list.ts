@@ -1,10 +1,10 @@
 /** The header and the comment list as lines. Pure. */
 import { plural } from "../lib/plural.ts";
 import { cutStart, widthOf } from "../lib/width.ts";
-import type { Comment } from "../reviews/reviews.ts";
+import type { ReviewComment } from "../reviews/reviews.ts";
 import { cutLine, fit, lineOf, type Line, type Piece, type Style } from "../terminal/terminal.ts";
 import type { Layout } from "./layout.ts";
-import type { Filter, Row, State } from "./state.ts";
+import type { Filter, CommentRow, State } from "./state.ts";
 import { countsOf } from "./threads.ts";
 
 export function headerLines(state: State, rows: number): Line[] {
@@ -96,7 +96,7 @@ function columnsOf(width: number): Columns {
   return { place, author, body: free - place - author - 1 };
 }
 
-function rowLine(state: State, row: Row, isCursor: boolean, columns: Columns): Line {
+function rowLine(state: State, row: CommentRow, isCursor: boolean, columns: Columns): Line {
   const { comment, depth } = row;
   const indent = depth === 0 ? "" : `${"  ".repeat(depth - 1)}└ `;
   const trusted = state.trusted.has(comment);
@@ -117,17 +117,17 @@ function rowLine(state: State, row: Row, isCursor: boolean, columns: Columns): L
 }
 
 /** File and line; of a long path the end, which is more specific. */
-function placeOf(comment: Comment, columns: number): string {
+function placeOf(comment: ReviewComment, columns: number): string {
   const line = comment.line ?? comment.originalLine;
   const number = line === null ? "" : `:${line}`;
   return cutStart(lineOf(comment.filePath, 400), Math.max(1, columns - number.length)) + number;
 }
 
-export function stateWord(comment: Comment): string {
+export function stateWord(comment: ReviewComment): string {
   return comment.resolved === null ? "?" : comment.resolved ? "done" : "open";
 }
 
-function stateStyle(comment: Comment): Style {
+function stateStyle(comment: ReviewComment): Style {
   return comment.resolved === null ? "dim" : comment.resolved ? "good" : "accent";
 }
 
@@ -141,11 +141,11 @@ const MARKS: Readonly<Record<string, string>> = {
   NONE: "-",
 };
 
-function markOf(comment: Comment): string {
+function markOf(comment: ReviewComment): string {
   return (comment.association === null ? undefined : MARKS[comment.association]) ?? "?";
 }
 
-export function ageOf(comment: Comment, now: number): string {
+export function ageOf(comment: ReviewComment, now: number): string {
   const minutes = Math.floor((now - Date.parse(comment.createdAt)) / 60_000);
   if (Number.isNaN(minutes)) return "?";
   if (minutes < 1) return "now";

@@ -1,9 +1,9 @@
 /** Codex's words and actions in the turns of this UI, as a list of entries of limited length. Pure. */
-import type { Decision, EngineEvent, Question } from "../core/events.ts";
+import type { QuestionAnswer, EngineEvent, Question } from "../core/events.ts";
 import type { TurnUpdate } from "../reviews/reviews.ts";
 
 /** All texts are untrusted and unchanged. */
-export type Entry =
+export type LogEntry =
   | { readonly kind: "text"; readonly text: string }
   | {
       readonly kind: "tool";
@@ -11,33 +11,37 @@ export type Entry =
       readonly what: string;
       readonly state: "running" | "ok" | "failed";
     }
-  | { readonly kind: "question"; readonly question: Question; readonly decision: Decision | null | "open" }
+  | {
+      readonly kind: "question";
+      readonly question: Question;
+      readonly decision: QuestionAnswer | null | "open";
+    }
   | { readonly kind: "notice" | "trouble" | "turn"; readonly text: string };
 
-export interface Log {
-  readonly entries: readonly Entry[];
+export interface LogPane {
+  readonly entries: readonly LogEntry[];
   readonly dropped: number;
 }
 
-export const EMPTY_LOG: Log = { entries: [], dropped: 0 };
+export const EMPTY_LOG: LogPane = { entries: [], dropped: 0 };
 
 const MAX_ENTRIES = 1_000;
 /** Long texts are split into pieces, so that a streamed word costs only its piece. */
 const PIECE = 4_000;
 const MAX_DETAIL = 500;
 
-export function addUpdates(log: Log, updates: readonly TurnUpdate[]): Log {
+export function addUpdates(log: LogPane, updates: readonly TurnUpdate[]): LogPane {
   const entries = [...log.entries];
   for (const update of updates) addUpdate(entries, update);
   return limited(entries, log.dropped);
 }
 
-export function addEntry(log: Log, entry: Entry): Log {
+export function addEntry(log: LogPane, entry: LogEntry): LogPane {
   return limited([...log.entries, entry], log.dropped);
 }
 
 /** The newest entry, as one line. Null: no entry yet. Untrusted. */
-export function latest(log: Log): string | null {
+export function latest(log: LogPane): string | null {
   const running = log.entries.findLast((entry) => entry.kind === "tool" && entry.state === "running");
   const entry = running ?? log.entries.at(-1);
   switch (entry?.kind) {
@@ -55,12 +59,12 @@ export function latest(log: Log): string | null {
   }
 }
 
-function limited(entries: Entry[], dropped: number): Log {
+function limited(entries: LogEntry[], dropped: number): LogPane {
   const excess = Math.max(0, entries.length - MAX_ENTRIES);
   return { entries: excess === 0 ? entries : entries.slice(excess), dropped: dropped + excess };
 }
 
-function addUpdate(entries: Entry[], update: TurnUpdate): void {
+function addUpdate(entries: LogEntry[], update: TurnUpdate): void {
   switch (update.type) {
     case "begun":
       entries.push({
@@ -83,7 +87,7 @@ function addUpdate(entries: Entry[], update: TurnUpdate): void {
   }
 }
 
-function addEvent(entries: Entry[], event: EngineEvent): void {
+function addEvent(entries: LogEntry[], event: EngineEvent): void {
   switch (event.type) {
     case "text":
       return addText(entries, event.text, event.delta === true);
@@ -108,7 +112,7 @@ function addEvent(entries: Entry[], event: EngineEvent): void {
   }
 }
 
-function addText(entries: Entry[], text: string, continues: boolean): void {
+function addText(entries: LogEntry[], text: string, continues: boolean): void {
   const last = entries.at(-1);
   let rest = text;
   if (continues && last?.kind === "text") {
@@ -124,7 +128,7 @@ function addText(entries: Entry[], text: string, continues: boolean): void {
   if (rest !== "") entries.push({ kind: "text", text: rest });
 }
 
-function addTool(entries: Entry[], tool: Extract<EngineEvent, { type: "tool" }>): void {
+function addTool(entries: LogEntry[], tool: Extract<EngineEvent, { type: "tool" }>): void {
   const what = [tool.name, tool.detail ?? ""].join(" ").trim().slice(0, MAX_DETAIL);
   const state = tool.state === "started" ? "running" : tool.ok === false ? "failed" : "ok";
   const at = entries.findLastIndex(

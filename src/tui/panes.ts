@@ -1,8 +1,8 @@
 /** Panes, question and overlays as lines. Pure; caches wrapped text for the next frame. */
-import type { Decision, Question } from "../core/events.ts";
+import type { QuestionAnswer, Question } from "../core/events.ts";
 import { plural } from "../lib/plural.ts";
 import { widthOf } from "../lib/width.ts";
-import type { Comment } from "../reviews/reviews.ts";
+import type { ReviewComment } from "../reviews/reviews.ts";
 import {
   fit,
   lineOf,
@@ -14,7 +14,7 @@ import {
   type Style,
 } from "../terminal/terminal.ts";
 import { ageOf, nameOf, stateWord } from "./list.ts";
-import type { Entry, Log } from "./log.ts";
+import type { LogEntry, LogPane } from "./log.ts";
 import { commentAtCursor, openQuestion, type State } from "./state.ts";
 import { sameFilter } from "./threads.ts";
 
@@ -76,7 +76,7 @@ export function paneLines(state: State, columns: number): readonly Line[] {
     : codeLines(state, comment, columns);
 }
 
-const commentText = remembered((comment: Comment, columns) => {
+const commentText = remembered((comment: ReviewComment, columns) => {
   const body = comment.body.trim() === "" ? "(no text)" : comment.body.trimEnd();
   // The commented line is the last line of a hunk, so a long hunk keeps its end.
   const hunk =
@@ -86,7 +86,7 @@ const commentText = remembered((comment: Comment, columns) => {
   return [[], ...styled(linesOf(body, columns)), ...hunk];
 });
 
-function commentLines(comment: Comment, now: number, columns: number): readonly Line[] {
+function commentLines(comment: ReviewComment, now: number, columns: number): readonly Line[] {
   const line = comment.line ?? comment.originalLine;
   const outdated = comment.line === null && comment.originalLine !== null ? " (outdated)" : "";
   const place = `${comment.filePath}${line === null ? "" : `:${line}`}${outdated} · ${stateWord(comment)}`;
@@ -118,7 +118,7 @@ function diffStyle(line: string): Style | undefined {
   return line.startsWith("-") ? "bad" : undefined;
 }
 
-function codeLines(state: State, comment: Comment, columns: number): Line[] {
+function codeLines(state: State, comment: ReviewComment, columns: number): Line[] {
   if (state.code?.comment !== comment || state.code.lines === "loading") return styled(["…"], "dim");
   const { lines } = state.code;
   if (lines === null) {
@@ -139,20 +139,20 @@ function codeLines(state: State, comment: Comment, columns: number): Line[] {
   });
 }
 
-const logLines = remembered((log: Log, columns) => {
+const logLines = remembered((log: LogPane, columns) => {
   const lines = log.entries.flatMap((entry) => entryLines(entry, columns));
   if (log.dropped > 0) lines.unshift([{ text: "… what came before is in the transcript", style: "dim" }]);
   return lines.length > 0 ? lines : [[{ text: "Nothing yet; x lets Codex work.", style: "dim" }]];
 });
 
-const DECIDED: Readonly<Record<Decision, string>> = {
+const DECIDED: Readonly<Record<QuestionAnswer, string>> = {
   accept: "allowed once",
   accept_for_session: "allowed for this session",
   decline: "declined",
   cancel: "turn cancelled",
 };
 
-const entryLines = remembered((entry: Entry, columns): Line[] => {
+const entryLines = remembered((entry: LogEntry, columns): Line[] => {
   switch (entry.kind) {
     case "text":
       return styled(linesOf(entry.text, columns));

@@ -16,7 +16,7 @@ import {
   type Message,
   type Pane,
   type State,
-  type Step,
+  type Reduced,
 } from "./state.ts";
 import { choicesOf, passes, rowsOf, sameComments, sameFilter } from "./threads.ts";
 import {
@@ -33,7 +33,7 @@ import {
   updated,
 } from "./turn.ts";
 
-export function reduce(state: State, message: Message): Step {
+export function reduce(state: State, message: Message): Reduced {
   switch (message.type) {
     case "loaded":
       return message.ticket === state.loading ? tidy(loaded(state, message)) : still(state);
@@ -71,7 +71,7 @@ export function reduce(state: State, message: Message): Step {
   }
 }
 
-function pressed(state: State, message: KeyMessage): Step {
+function pressed(state: State, message: KeyMessage): Reduced {
   switch (message.type) {
     case "move":
       return scrolled(state, message.by);
@@ -116,11 +116,11 @@ function pressed(state: State, message: KeyMessage): Step {
   }
 }
 
-function still(state: State): Step {
+function still(state: State): Reduced {
   return { state, effects: [] };
 }
 
-function loaded(state: State, message: Extract<Message, { type: "loaded" }>): Step {
+function loaded(state: State, message: Extract<Message, { type: "loaded" }>): Reduced {
   const { comments } = message.loaded;
   const rows = rowsOf(comments);
   const same = sameComments(state.selected, comments);
@@ -151,7 +151,7 @@ function filtered(state: State, filter: Filter, at = commentAtCursor(state)?.id)
   return { ...state, filter, visible, cursor, paneTop: 0 };
 }
 
-function refreshed(state: State): Step {
+function refreshed(state: State): Reduced {
   if (state.loading !== null) return still({ ...state, note: "Comments are being loaded." });
   const ticket = state.ticket + 1;
   return {
@@ -160,7 +160,7 @@ function refreshed(state: State): Step {
   };
 }
 
-function selected(state: State): Step {
+function selected(state: State): Reduced {
   const comment = commentAtCursor(state);
   if (comment === null || state.overlay !== null) return still(state);
   const next = new Set(state.selected);
@@ -168,14 +168,14 @@ function selected(state: State): Step {
   return moved({ ...state, selected: next }, state.focus === "list" ? 1 : 0);
 }
 
-function filtering(state: State): Step {
+function filtering(state: State): Reduced {
   if (state.overlay?.kind === "filters") return moved(state, 1);
   const choices = choicesOf(state.rows);
   const cursor = choices.findIndex((choice) => sameFilter(choice.filter, state.filter));
   return still({ ...state, overlay: { kind: "filters", choices, cursor: Math.max(0, cursor), top: 0 } });
 }
 
-function entered(state: State): Step {
+function entered(state: State): Reduced {
   if (state.overlay?.kind === "help") return still({ ...state, overlay: null });
   if (state.overlay?.kind === "filters") {
     const choice = state.overlay.choices[state.overlay.cursor];
@@ -185,13 +185,13 @@ function entered(state: State): Step {
   return still({ ...state, focus: state.focus === "list" ? "pane" : "list" });
 }
 
-function show(state: State, pane: Pane): Step {
+function show(state: State, pane: Pane): Reduced {
   const next: State = { ...state, pane, overlay: null, paneTop: 0 };
   return pane === "code" ? wantCode(next) : still(next);
 }
 
 /** Loads one file at a time: while the cursor moves through the list, only the file where it stops. */
-function wantCode(state: State): Step {
+function wantCode(state: State): Reduced {
   const comment = commentAtCursor(state);
   if (comment === null || state.code?.comment === comment || state.code?.lines === "loading")
     return still(state);
@@ -201,7 +201,7 @@ function wantCode(state: State): Step {
   };
 }
 
-function codeFound(state: State, message: Extract<Message, { type: "code_found" }>): Step {
+function codeFound(state: State, message: Extract<Message, { type: "code_found" }>): Reduced {
   if (state.code?.comment !== message.comment) return still(state);
   const next: State = { ...state, code: { comment: message.comment, lines: message.lines } };
   if (state.pane !== "code") return still(next);
@@ -212,17 +212,17 @@ function codeFound(state: State, message: Extract<Message, { type: "code_found" 
 }
 
 /** After the cursor moved to another comment. */
-function follow(state: State): Step {
+function follow(state: State): Reduced {
   return state.pane === "code" ? wantCode(state) : still(state);
 }
 
 /** A long question scrolls first, so that users can read all of it. */
-function scrolled(state: State, by: number): Step {
+function scrolled(state: State, by: number): Reduced {
   if (state.overlay !== null || !isLong(state)) return moved(state, by);
   return still({ ...state, questionTop: state.questionTop + by });
 }
 
-function moved(state: State, by: number): Step {
+function moved(state: State, by: number): Reduced {
   const { overlay } = state;
   if (overlay?.kind === "help") return still({ ...state, overlay: { ...overlay, top: overlay.top + by } });
   if (overlay?.kind === "filters") {
@@ -236,7 +236,7 @@ function moved(state: State, by: number): Step {
   return still({ ...state, logTop: (state.logTop ?? lastTop(state)) + by });
 }
 
-function paged(state: State, by: 1 | -1): Step {
+function paged(state: State, by: 1 | -1): Reduced {
   const layout = layoutOf(state);
   const page = (rows: number) => by * Math.max(1, rows - 1);
   if (isLong(state)) {
@@ -253,7 +253,7 @@ function isLong(state: State): boolean {
 }
 
 /** Brings all scroll positions back into the bounds of the screen. */
-function tidy({ state, effects }: Step): Step {
+function tidy({ state, effects }: Reduced): Reduced {
   const layout = layoutOf(state);
   const last = lastTop(state);
   const cursor = clamp(state.cursor, state.visible.length - 1);

@@ -1,7 +1,7 @@
 /** State, messages and effects of the UI as data. Pure, and knows no terminal. */
-import type { Decision, Question } from "../core/events.ts";
+import type { QuestionAnswer, Question } from "../core/events.ts";
 import type {
-  Comment,
+  ReviewComment,
   InterruptedSession,
   Loaded,
   PullRequest,
@@ -10,15 +10,15 @@ import type {
   TurnUpdate,
 } from "../reviews/reviews.ts";
 import type { Size } from "../terminal/terminal.ts";
-import { EMPTY_LOG, type Log } from "./log.ts";
+import { EMPTY_LOG, type LogPane } from "./log.ts";
 
 export type Filter =
   | { readonly by: "all" | "unresolved" | "unknown" }
   | { readonly by: "file" | "author"; readonly value: string };
 
 /** A comment with its place in the list. */
-export interface Row {
-  readonly comment: Comment;
+export interface CommentRow {
+  readonly comment: ReviewComment;
   /** 0: begins a thread. */
   readonly depth: number;
 }
@@ -42,25 +42,25 @@ export interface Choice {
 
 /** Lines of the file around a comment. */
 export interface Code {
-  readonly comment: Comment;
+  readonly comment: ReviewComment;
   /** `loading`: requested. Null: the folder has no such file. */
   readonly lines: readonly string[] | "loading" | null;
 }
 
 export type Codex =
   | { readonly phase: "idle" }
-  | { readonly phase: "looking"; readonly ticket: number; readonly comments: readonly Comment[] }
+  | { readonly phase: "looking"; readonly ticket: number; readonly comments: readonly ReviewComment[] }
   | {
       readonly phase: "offered";
       readonly session: InterruptedSession;
-      readonly comments: readonly Comment[];
+      readonly comments: readonly ReviewComment[];
     }
   /** Reprise could not continue or find the session. */
-  | { readonly phase: "refused"; readonly reason: string; readonly comments: readonly Comment[] }
+  | { readonly phase: "refused"; readonly reason: string; readonly comments: readonly ReviewComment[] }
   | {
       readonly phase: "running";
       readonly ticket: number;
-      readonly comments: readonly Comment[];
+      readonly comments: readonly ReviewComment[];
       readonly since: number;
       readonly stopping: boolean;
       /** Codex reported the end of the turn; the record is still to write. */
@@ -80,13 +80,13 @@ export interface State {
   readonly loading: number | null;
   readonly loadFailed: string | null;
   readonly loaded: Loaded | null;
-  readonly trusted: ReadonlySet<Comment>;
+  readonly trusted: ReadonlySet<ReviewComment>;
   /** All comments, replies below their parents. */
-  readonly rows: readonly Row[];
+  readonly rows: readonly CommentRow[];
   /** Rows that pass the filter. */
-  readonly visible: readonly Row[];
+  readonly visible: readonly CommentRow[];
   readonly filter: Filter;
-  readonly selected: ReadonlySet<Comment>;
+  readonly selected: ReadonlySet<ReviewComment>;
   /** Index into `visible`, and the index of the first row on the screen. */
   readonly cursor: number;
   readonly top: number;
@@ -102,7 +102,7 @@ export interface State {
   readonly overlay: Overlay | null;
   readonly code: Code | null;
   readonly codex: Codex;
-  readonly log: Log;
+  readonly log: LogPane;
   /**
    * `asked`: the UI asks what to do with the turn, or whether to leave if it has ended meanwhile. `waiting`: for its
    * end.
@@ -117,14 +117,14 @@ export type Message =
       readonly type: "loaded";
       readonly ticket: number;
       readonly loaded: Loaded;
-      readonly trusted: ReadonlySet<Comment>;
+      readonly trusted: ReadonlySet<ReviewComment>;
     }
   | { readonly type: "load_failed"; readonly ticket: number; readonly reason: string }
   | { readonly type: "found"; readonly ticket: number; readonly session: InterruptedSession | null }
   | { readonly type: "find_failed"; readonly ticket: number; readonly reason: string }
   | { readonly type: "updates"; readonly ticket: number; readonly updates: readonly TurnUpdate[] }
   | { readonly type: "ended"; readonly ticket: number; readonly result: TurnResult }
-  | { readonly type: "code_found"; readonly comment: Comment; readonly lines: readonly string[] | null }
+  | { readonly type: "code_found"; readonly comment: ReviewComment; readonly lines: readonly string[] | null }
   | { readonly type: "trouble"; readonly reason: string }
   | { readonly type: "resized"; readonly size: Size }
   | { readonly type: "tick"; readonly now: number }
@@ -136,7 +136,7 @@ export type KeyMessage =
   | { readonly type: "move"; readonly by: 1 | -1 }
   | { readonly type: "page"; readonly by: 1 | -1 }
   | { readonly type: "edge"; readonly to: "first" | "last" }
-  | { readonly type: "answer"; readonly decision: Decision }
+  | { readonly type: "answer"; readonly decision: QuestionAnswer }
   /** Yes or no to the question in the status bar. */
   | { readonly type: "consent"; readonly yes: boolean }
   | { readonly type: "leave"; readonly how: "interrupt" | "discard" | "stay" }
@@ -158,16 +158,16 @@ export type KeyMessage =
         | "redraw";
     };
 
-export type Effect = DeskEffect | ScreenEffect;
+export type Effect = ServiceEffect | ScreenEffect;
 
-export type DeskEffect =
+export type ServiceEffect =
   | { readonly do: "load"; readonly ticket: number; readonly fresh: boolean }
   | { readonly do: "findInterrupted"; readonly ticket: number }
   | { readonly do: "decline"; readonly session: InterruptedSession }
   | { readonly do: "begin"; readonly ticket: number; readonly order: TurnOrder }
-  | { readonly do: "answer"; readonly id: string; readonly decision: Decision }
+  | { readonly do: "answer"; readonly id: string; readonly decision: QuestionAnswer }
   | { readonly do: "interrupt" | "discard" }
-  | { readonly do: "codeAround"; readonly comment: Comment };
+  | { readonly do: "codeAround"; readonly comment: ReviewComment };
 
 export type ScreenEffect =
   | { readonly do: "suspend" }
@@ -175,7 +175,7 @@ export type ScreenEffect =
   /** How long a turn may take to stop. */
   | { readonly do: "quit"; readonly code: number; readonly waitMs: number };
 
-export interface Step {
+export interface Reduced {
   readonly state: State;
   readonly effects: readonly Effect[];
 }
@@ -211,7 +211,7 @@ export function firstState(pullRequest: PullRequest, size: Size, now: number): S
   };
 }
 
-export function commentAtCursor(state: State): Comment | null {
+export function commentAtCursor(state: State): ReviewComment | null {
   return state.visible[state.cursor]?.comment ?? null;
 }
 

@@ -8,7 +8,7 @@ import { lineOf, wrap, type Style } from "../terminal/terminal.ts";
 import { latest } from "./log.ts";
 import { openQuestion, type State } from "./state.ts";
 
-export interface Status {
+export interface StatusLine {
   readonly text: string;
   readonly style: Style;
 }
@@ -23,7 +23,7 @@ const FEW_HINTS = "x Codex · ? help · q quit";
 const PANE_HINTS = "j/k scroll · Esc list · tab next pane";
 const OVERLAY_HINTS = { help: "Esc closes", filters: "j/k move · enter chooses · Esc closes" } as const;
 
-export function statusOf(state: State): Status {
+export function statusOf(state: State): StatusLine {
   if (state.leaving === "asked") {
     if (state.codex.phase !== "running") {
       const ended = sentence(oneLine(state.note ?? "Codex has ended"));
@@ -48,7 +48,7 @@ export function statusOf(state: State): Status {
   return promptOf(state) ?? restOf(state);
 }
 
-function promptOf(state: State): Status | null {
+function promptOf(state: State): StatusLine | null {
   switch (state.codex.phase) {
     case "offered": {
       const { session } = state.codex;
@@ -104,7 +104,7 @@ function capital(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-function restOf(state: State): Status {
+function restOf(state: State): StatusLine {
   if (state.note !== null) return { text: lineOf(state.note, MAX_NOTE), style: "bar" };
   if (state.codex.phase === "looking") return { text: "Looking for an interrupted session …", style: "bar" };
   if (state.codex.phase === "running") {

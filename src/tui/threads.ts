@@ -1,24 +1,24 @@
 /** The comments in list order: threads, filters, and the comments that go to Codex. Pure. */
-import type { Comment } from "../reviews/reviews.ts";
-import type { Choice, Filter, Row, State } from "./state.ts";
+import type { ReviewComment } from "../reviews/reviews.ts";
+import type { Choice, Filter, CommentRow, State } from "./state.ts";
 
 const MAX_DEPTH = 3;
 
 /** Replies are below their parents. Ids are untrusted: they may repeat or form cycles. */
-export function rowsOf(comments: readonly Comment[]): Row[] {
+export function rowsOf(comments: readonly ReviewComment[]): CommentRow[] {
   const ids = new Set(comments.map((comment) => comment.id));
-  const replies = new Map<string, Comment[]>();
-  const first: Comment[] = [];
+  const replies = new Map<string, ReviewComment[]>();
+  const first: ReviewComment[] = [];
   for (const comment of comments) {
     const parent = comment.inReplyTo;
     if (parent === null || parent === comment.id || !ids.has(parent)) first.push(comment);
     else if (!replies.get(parent)?.push(comment)) replies.set(parent, [comment]);
   }
-  const rows: Row[] = [];
-  const placed = new Set<Comment>();
+  const rows: CommentRow[] = [];
+  const placed = new Set<ReviewComment>();
   // Comments in a cycle have no first one: they come last, each where it is reached.
   for (const begin of [...first, ...comments]) {
-    const waiting: Row[] = [{ comment: begin, depth: 0 }];
+    const waiting: CommentRow[] = [{ comment: begin, depth: 0 }];
     for (let row = waiting.pop(); row !== undefined; row = waiting.pop()) {
       if (placed.has(row.comment)) continue;
       placed.add(row.comment);
@@ -32,7 +32,7 @@ export function rowsOf(comments: readonly Comment[]): Row[] {
 }
 
 /** A comment with an unknown state is neither resolved nor unresolved. */
-export function passes(filter: Filter, comment: Comment): boolean {
+export function passes(filter: Filter, comment: ReviewComment): boolean {
   switch (filter.by) {
     case "all":
       return true;
@@ -48,7 +48,7 @@ export function passes(filter: Filter, comment: Comment): boolean {
 }
 
 /** All, unresolved, unknown if any, then each file and each author, by name. */
-export function choicesOf(rows: readonly Row[]): Choice[] {
+export function choicesOf(rows: readonly CommentRow[]): Choice[] {
   const files = new Map<string, number>();
   const authors = new Map<string, number>();
   const states = countsOf(rows);
@@ -69,7 +69,10 @@ export function choicesOf(rows: readonly Row[]): Choice[] {
   ];
 }
 
-export function countsOf(rows: readonly Row[]): { readonly unresolved: number; readonly unknown: number } {
+export function countsOf(rows: readonly CommentRow[]): {
+  readonly unresolved: number;
+  readonly unknown: number;
+} {
   let [unresolved, unknown] = [0, 0];
   for (const { comment } of rows) {
     if (passes({ by: "unresolved" }, comment)) unresolved += 1;
@@ -83,16 +86,19 @@ export function sameFilter(one: Filter, other: Filter): boolean {
 }
 
 /** What `x` sends: the selection, otherwise the visible trusted comments. */
-export function chosen(state: State): Comment[] {
+export function chosen(state: State): ReviewComment[] {
   const all = state.rows.map((row) => row.comment).filter((comment) => state.selected.has(comment));
   if (all.length > 0) return all;
   return state.visible.map((row) => row.comment).filter((comment) => state.trusted.has(comment));
 }
 
 /** The same comments after a refresh, if their text is unchanged: the user has read the text of a selected comment. */
-export function sameComments(old: ReadonlySet<Comment>, comments: readonly Comment[]): ReadonlySet<Comment> {
+export function sameComments(
+  old: ReadonlySet<ReviewComment>,
+  comments: readonly ReviewComment[],
+): ReadonlySet<ReviewComment> {
   if (old.size === 0) return old;
-  const name = (comment: Comment) => JSON.stringify([comment.id, comment.author]);
+  const name = (comment: ReviewComment) => JSON.stringify([comment.id, comment.author]);
   const bodies = new Map([...old].map((comment) => [name(comment), comment.body]));
   return new Set(comments.filter((comment) => bodies.get(name(comment)) === comment.body));
 }

@@ -3,7 +3,7 @@ import { PassThrough, Writable } from "node:stream";
 import xterm from "@xterm/headless";
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
 import { type Script, fakeDesk, sampleComment } from "../../test/fake-review-service.ts";
-import type { Desk } from "../reviews/reviews.ts";
+import type { ReviewService } from "../reviews/reviews.ts";
 import { openReview } from "./tui.ts";
 
 const NOW = Date.parse("2026-05-02T12:00:00Z");
@@ -56,7 +56,7 @@ interface Options {
   readonly rows?: number;
   readonly colours?: boolean;
   /** Replaces parts of the scripted desk. */
-  readonly desk?: Partial<Desk>;
+  readonly desk?: Partial<ReviewService>;
 }
 
 const open: Ui[] = [];

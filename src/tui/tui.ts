@@ -1,6 +1,6 @@
 /** The terminal UI of a review. The door of this folder; loaded only when a UI opens. */
 import { Fault } from "../core/faults.ts";
-import type { Desk } from "../reviews/reviews.ts";
+import type { ReviewService } from "../reviews/reviews.ts";
 import { Screen, sizeOf, type Key } from "../terminal/terminal.ts";
 import { Doer } from "./effects.ts";
 import { meaningOf } from "./keys.ts";
@@ -9,7 +9,7 @@ import { firstState, type Effect, type Message, type State } from "./state.ts";
 import { view } from "./view.ts";
 
 export interface UiOptions {
-  readonly desk: Desk;
+  readonly desk: ReviewService;
   /** The caller's terminal. */
   readonly input: NodeJS.ReadStream;
   readonly output: NodeJS.WriteStream;

@@ -1,17 +1,17 @@
 /** The life of a Codex turn in the UI: requested, offered, running, questioned, ended, left. Pure. */
-import type { Decision } from "../core/events.ts";
+import type { QuestionAnswer } from "../core/events.ts";
 import { plural } from "../lib/plural.ts";
 import { untilText } from "../lib/until.ts";
-import type { Comment, InterruptedSession, TurnResult, TurnUpdate } from "../reviews/reviews.ts";
+import type { ReviewComment, InterruptedSession, TurnResult, TurnUpdate } from "../reviews/reviews.ts";
 import { addEntry, addUpdates } from "./log.ts";
-import { openQuestion, type Codex, type State, type Step } from "./state.ts";
+import { openQuestion, type Codex, type State, type Reduced } from "./state.ts";
 import { chosen } from "./threads.ts";
 
 const INTERRUPTED = 130;
 /** More than it takes to end Codex without asking, and to record that. */
 const AT_ONCE_MS = 2_000;
 
-export function askCodex(state: State): Step {
+export function askCodex(state: State): Reduced {
   switch (state.codex.phase) {
     case "running":
       return note(state, "Codex is already at work; i interrupts it.");
@@ -48,7 +48,7 @@ function nothingToSend(state: State): string {
   return "None of the comments shown is by a trusted author; space selects one.";
 }
 
-export function found(state: State, ticket: number, session: InterruptedSession | null): Step {
+export function found(state: State, ticket: number, session: InterruptedSession | null): Reduced {
   const { codex } = state;
   if (codex.phase !== "looking" || codex.ticket !== ticket) return note(state, state.note);
   if (session === null) return begin(state, codex.comments, null);
@@ -73,13 +73,13 @@ function oneLine(text: string): string {
 }
 
 /** Reprise could not look for interrupted sessions. */
-export function refuse(state: State, ticket: number, reason: string): Step {
+export function refuse(state: State, ticket: number, reason: string): Reduced {
   const { codex } = state;
   if (codex.phase !== "looking" || codex.ticket !== ticket) return note(state, state.note);
   return settle(state, { phase: "refused", reason, comments: codex.comments });
 }
 
-export function consent(state: State, yes: boolean): Step {
+export function consent(state: State, yes: boolean): Reduced {
   const { codex } = state;
   if (codex.phase === "offered") {
     if (yes) return begin(state, codex.comments, codex.session);
@@ -90,7 +90,7 @@ export function consent(state: State, yes: boolean): Step {
   return yes ? begin(state, codex.comments, null) : settle(state, { phase: "idle" });
 }
 
-function begin(state: State, comments: readonly Comment[], resume: InterruptedSession | null): Step {
+function begin(state: State, comments: readonly ReviewComment[], resume: InterruptedSession | null): Reduced {
   const ticket = state.ticket + 1;
   const codex: Codex = {
     phase: "running",
@@ -109,7 +109,7 @@ function begin(state: State, comments: readonly Comment[], resume: InterruptedSe
   };
 }
 
-export function updated(state: State, ticket: number, updates: readonly TurnUpdate[]): Step {
+export function updated(state: State, ticket: number, updates: readonly TurnUpdate[]): Reduced {
   const { codex } = state;
   if (codex.phase !== "running" || codex.ticket !== ticket) return note(state, state.note);
   let { questions } = codex;
@@ -134,7 +134,7 @@ function asking(state: State, before: string | undefined): State {
 const TOO_SOON_MS = 400;
 
 /** The question disappears at once; its `settled` may come much later. */
-export function answer(state: State, decision: Decision): Step {
+export function answer(state: State, decision: QuestionAnswer): Reduced {
   const question = openQuestion(state);
   if (state.codex.phase !== "running" || question === null) return note(state, null);
   const shownFor = state.now - state.questionSince;
@@ -154,7 +154,7 @@ const ENDS = {
   cancelled: "Codex execution cancelled",
 } as const satisfies Record<TurnResult["status"], string>;
 
-export function ended(state: State, ticket: number, result: TurnResult): Step {
+export function ended(state: State, ticket: number, result: TurnResult): Reduced {
   const { codex } = state;
   if (codex.phase !== "running" || codex.ticket !== ticket) return note(state, state.note);
   const text = endOf(result, state.now);
@@ -188,14 +188,14 @@ function endOf({ status, reason, resetsAt, open, refused }: TurnResult, now: num
   return `${ENDS[status]}${until}${again}: ${reason}`;
 }
 
-export function interrupt(state: State): Step {
+export function interrupt(state: State): Reduced {
   const { codex } = state;
   if (codex.phase !== "running") return note(state, "Codex is not at work.");
   if (codex.stopping) return note(state, "Codex is asked to stop already.");
   return { state: { ...state, codex: { ...codex, stopping: true } }, effects: [{ do: "interrupt" }] };
 }
 
-export function quit(state: State, atOnce: boolean): Step {
+export function quit(state: State, atOnce: boolean): Reduced {
   const { codex } = state;
   if (codex.phase !== "running") return { state, effects: [{ do: "quit", code: 0, waitMs: 0 }] };
   if (atOnce) {
@@ -208,17 +208,17 @@ export function quit(state: State, atOnce: boolean): Step {
   return settle({ ...state, leaving: state.leaving === "no" ? "asked" : state.leaving }, state.codex);
 }
 
-export function leave(state: State, how: "interrupt" | "discard" | "stay"): Step {
+export function leave(state: State, how: "interrupt" | "discard" | "stay"): Reduced {
   if (state.leaving !== "asked") return note(state, null);
   if (how === "stay") return settle({ ...state, leaving: "no" }, state.codex);
   if (state.codex.phase !== "running") return quit(state, false);
   return { state: { ...state, leaving: "waiting" }, effects: [{ do: how }] };
 }
 
-function settle(state: State, codex: Codex): Step {
+function settle(state: State, codex: Codex): Reduced {
   return { state: { ...state, codex }, effects: [] };
 }
 
-function note(state: State, text: string | null): Step {
+function note(state: State, text: string | null): Reduced {
   return { state: { ...state, note: text }, effects: [] };
 }

@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { EngineEvent } from "../../src/core/events.ts";
 import { sessionFiles } from "../../src/drivers/session-files.ts";
-import type { Ask, Command } from "../../src/engines/engine.ts";
+import type { AttemptRequest, Command } from "../../src/engines/engine.ts";
 import { ENGINES } from "../../src/engines/engines.ts";
 import { AgentProgram, type Ended, eventsOf, idsOf, textOf } from "./agent-program.ts";
 
@@ -27,7 +27,7 @@ const run = async (args: readonly string[], stdin = ""): Promise<Ended> =>
   await program.start(args, stdin).ended;
 
 describe.each(ENGINES.map((engine) => [engine.id, engine] as const))("as %s", (id, engine) => {
-  const ask = (part: Partial<Ask>): Ask => ({
+  const ask = (part: Partial<AttemptRequest>): AttemptRequest => ({
     kind: "start",
     interactive: false,
     message: "hello",
@@ -45,7 +45,7 @@ describe.each(ENGINES.map((engine) => [engine.id, engine] as const))("as %s", (i
     program.env = { ...program.env, ...command.env };
     return await run(["--as", id, "--", ...command.args], command.stdin ?? "");
   };
-  const turn = async (part: Partial<Ask>) => {
+  const turn = async (part: Partial<AttemptRequest>) => {
     const command = engine.command(ask(part));
     const ended = await perform(command);
     const events = eventsOf(engine, ended);

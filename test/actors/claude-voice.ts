@@ -3,11 +3,11 @@ import { randomUUID } from "node:crypto";
 import type { JsonObject } from "../../src/lib/json.ts";
 import type { Output } from "../../src/demo/output.ts";
 import {
-  type Conversation,
+  type DemoConversation,
   type DemoTrouble,
   FORGED_UUID,
   type Request,
-  type Voice,
+  type DemoVoice,
 } from "../../src/demo/persona.ts";
 import { textVoice } from "../../src/demo/text-voice.ts";
 
@@ -22,7 +22,7 @@ const forgery = JSON.stringify({
 });
 
 /** API errors are answers here: on stdout, with exit code 1. */
-export function plainVoice(out: Output): Voice {
+export function plainVoice(out: Output): DemoVoice {
   return {
     ...textVoice(out, forgery, (trouble) => wordsFor(trouble).text),
     failed(trouble) {
@@ -34,7 +34,7 @@ export function plainVoice(out: Output): Voice {
 }
 
 /** stream-json prints every event, json only the last. Text comes whole. */
-export function jsonVoice(request: Request, talk: Conversation, out: Output): Voice {
+export function jsonVoice(request: Request, talk: DemoConversation, out: Output): DemoVoice {
   const session_id = talk.id;
   let said = "";
   let pending = "";

@@ -5,13 +5,13 @@ import { join } from "node:path";
 import { arrayIn, type JsonObject, objectIn, stringIn } from "../../src/lib/json.ts";
 import { type Args, readArgs } from "../../src/demo/argv.ts";
 import {
-  type Conversation,
+  type DemoConversation,
   type Persona,
-  Refusal,
+  DemoRefusal,
   type Request,
-  type Status,
+  type DemoStatus,
   UUID,
-  type World,
+  type DemoWorld,
 } from "../../src/demo/persona.ts";
 import { appendLine, readLines } from "../../src/demo/session-file.ts";
 import { openUi } from "./ui.ts";
@@ -39,7 +39,7 @@ export const claude: Persona = {
       variadic:
         "--add-dir --allowedTools|--allowed-tools --disallowedTools|--disallowed-tools --betas --file --mcp-config --tools",
     });
-    if (args.bad !== null) throw new Refusal(1, `error: unknown option '${args.bad}'`);
+    if (args.bad !== null) throw new DemoRefusal(1, `error: unknown option '${args.bad}'`);
     refuseContradictions(args);
     const resume = args.value("--resume");
     const continued = args.has("--continue") ? newest(world) : null;
@@ -96,25 +96,25 @@ function refuseContradictions(args: Args): void {
   const continues = args.has("--resume") || args.has("--continue");
   const print = args.has("--print");
   if (chosen !== null && !UUID.test(chosen))
-    throw new Refusal(1, "Error: Invalid session ID. Must be a valid UUID.");
+    throw new DemoRefusal(1, "Error: Invalid session ID. Must be a valid UUID.");
   if (chosen !== null && continues && !args.has("--fork-session")) {
-    throw new Refusal(
+    throw new DemoRefusal(
       1,
       "Error: --session-id can only be used with --continue or --resume if --fork-session is also specified.",
     );
   }
   if (print && args.value("--output-format") === "stream-json" && !args.has("--verbose"))
-    throw new Refusal(1, "Error: When using --print, --output-format=stream-json requires --verbose");
+    throw new DemoRefusal(1, "Error: When using --print, --output-format=stream-json requires --verbose");
   const resume = args.value("--resume");
   if (print && args.has("--resume") && !UUID.test(resume ?? "")) {
-    throw new Refusal(
+    throw new DemoRefusal(
       1,
       `Error: --resume requires a valid session ID or session title when used with --print. Usage: claude -p --resume <session-id|title>. Provided value "${resume ?? ""}" is not a UUID and does not match any session title.`,
     );
   }
 }
 
-function lost({ session, format }: Request): Refusal {
+function lost({ session, format }: Request): DemoRefusal {
   const why = `No conversation found with session ID: ${session}`;
   const fields = {
     subtype: "error_during_execution",
@@ -123,10 +123,14 @@ function lost({ session, format }: Request): Refusal {
     session_id: session,
     errors: [why],
   };
-  return new Refusal(1, why, format === "jsonl" ? `${JSON.stringify({ type: "result", ...fields })}\n` : "");
+  return new DemoRefusal(
+    1,
+    why,
+    format === "jsonl" ? `${JSON.stringify({ type: "result", ...fields })}\n` : "",
+  );
 }
 
-function homeOf({ env }: World): string {
+function homeOf({ env }: DemoWorld): string {
   return env["CLAUDE_CONFIG_DIR"] || join(env["HOME"] ?? "/", ".claude");
 }
 
@@ -139,12 +143,12 @@ function slugOf(cwd: string): string {
   return `${slug.slice(0, 200)}-${Math.abs(hash).toString(36)}`;
 }
 
-function fileOf(id: string, world: World): string {
+function fileOf(id: string, world: DemoWorld): string {
   return join(homeOf(world), "projects", slugOf(world.cwd), `${id}.jsonl`);
 }
 
 /** In this project first, else in the only other project that has it. */
-function find(id: string, world: World): string | null {
+function find(id: string, world: DemoWorld): string | null {
   if (existsSync(fileOf(id, world))) return fileOf(id, world);
   const projects = join(homeOf(world), "projects");
   if (!existsSync(projects)) return null;
@@ -153,7 +157,7 @@ function find(id: string, world: World): string | null {
   return found.length === 1 ? (found[0] ?? null) : null;
 }
 
-function newest(world: World): string | null {
+function newest(world: DemoWorld): string | null {
   const directory = join(homeOf(world), "projects", slugOf(world.cwd));
   if (!existsSync(directory)) return null;
   const files = readdirSync(directory).filter((name) => name.endsWith(".jsonl"));
@@ -166,8 +170,8 @@ function newest(world: World): string | null {
   );
 }
 
-function assertFree(id: string, world: World): void {
-  if (existsSync(fileOf(id, world))) throw new Refusal(1, `Error: Session ID ${id} is already in use.`);
+function assertFree(id: string, world: DemoWorld): void {
+  if (existsSync(fileOf(id, world))) throw new DemoRefusal(1, `Error: Session ID ${id} is already in use.`);
 }
 
 function isMessage(line: JsonObject): boolean {
@@ -179,10 +183,10 @@ interface Place {
   readonly file: string;
   readonly before: readonly JsonObject[];
   readonly request: Request;
-  readonly world: World;
+  readonly world: DemoWorld;
 }
 
-function conversation({ id, file, before, request, world }: Place): Conversation {
+function conversation({ id, file, before, request, world }: Place): DemoConversation {
   let parentUuid = stringIn(before.at(-1), "uuid") ?? null;
   const write = (type: string, message: JsonObject | null, more: JsonObject = {}): void => {
     const uuid = randomUUID();
@@ -248,7 +252,7 @@ function saidIn(line: JsonObject): string {
 }
 
 /** The live registry: gone after a clean end, stale after a kill. A UI has no status before it is ready. */
-function register(id: string, request: Request, world: World): (status: Status) => void {
+function register(id: string, request: Request, world: DemoWorld): (status: DemoStatus) => void {
   const directory = join(homeOf(world), "sessions");
   const file = join(directory, `${process.pid}.json`);
   const at = world.now().getTime();
@@ -263,7 +267,7 @@ function register(id: string, request: Request, world: World): (status: Status) 
     kind: "interactive",
     entrypoint: request.chat ? "cli" : "sdk-cli",
   };
-  const tell = (status: Status): void => {
+  const tell = (status: DemoStatus): void => {
     const now = world.now().getTime();
     const waitingFor = status === "waiting" ? { waitingFor: "permission prompt" } : {};
     const told = { ...entry, status, ...waitingFor, updatedAt: now, statusUpdatedAt: now };

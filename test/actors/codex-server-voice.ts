@@ -4,7 +4,12 @@ import type { JsonObject } from "../../src/lib/json.ts";
 import { wordsFor } from "./codex.ts";
 import type { Moment } from "./codex-server.ts";
 import type { Output } from "../../src/demo/output.ts";
-import { type Conversation, type DemoTrouble, FORGED_UUID, type Voice } from "../../src/demo/persona.ts";
+import {
+  type DemoConversation,
+  type DemoTrouble,
+  FORGED_UUID,
+  type DemoVoice,
+} from "../../src/demo/persona.ts";
 
 export interface Turn {
   readonly id: string;
@@ -26,13 +31,13 @@ export interface Asking {
 
 interface Part {
   readonly turn: Turn;
-  readonly talk: Conversation;
+  readonly talk: DemoConversation;
   readonly out: Output;
   readonly moment: (at: Moment) => void;
   readonly ask: (asking: Asking) => Promise<boolean>;
 }
 
-export function serverVoice({ turn, talk, out, moment, ask }: Part): Voice {
+export function serverVoice({ turn, talk, out, moment, ask }: Part): DemoVoice {
   const turns = talk.earlier.length + 1;
   const items = itemsOf(turn, out);
   const { report, started, completed } = items;
@@ -127,7 +132,7 @@ function itemsOf(turn: Turn, out: Output) {
   };
 }
 
-type Asked = Parameters<NonNullable<Voice["ask"]>>[0];
+type Asked = Parameters<NonNullable<DemoVoice["ask"]>>[0];
 
 function asks({ id, about, what, cwd }: Asked): {
   readonly item: JsonObject & { readonly id: string };

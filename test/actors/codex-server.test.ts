@@ -5,9 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import type { Decision, EngineEvent, Question } from "../../src/core/events.ts";
+import type { QuestionAnswer, EngineEvent, Question } from "../../src/core/events.ts";
 import { codex } from "../../src/engines/codex.ts";
-import type { Ask, Said } from "../../src/engines/engine.ts";
+import type { AttemptRequest, DialogueMessage } from "../../src/engines/engine.ts";
 import { bundleAgent } from "./bundle.ts";
 
 let root = "";
@@ -30,10 +30,10 @@ beforeEach(() => {
   mkdirSync(join(work, "codex"));
 });
 
-interface Scene extends Partial<Ask> {
+interface Scene extends Partial<AttemptRequest> {
   /** REPRISE_DEMO_SERVER */
   readonly cue?: string;
-  readonly answer?: Decision;
+  readonly answer?: QuestionAnswer;
   /** Stop as soon as one of these is seen. */
   readonly stopAt?: EngineEvent["type"];
   /** Give up when this is the last word: the server will say no more. */
@@ -72,7 +72,7 @@ async function talk({ cue, answer, stopAt, until, ...part }: Scene = {}): Promis
   const events: EngineEvent[] = [];
   const questions: Question[] = [];
   let lines = 0;
-  const take = (said: Said): void => {
+  const take = (said: DialogueMessage): void => {
     events.push(...said.events);
     for (const line of said.send) child.stdin.write(`${line}\n`);
     if (said.events.some(({ type }) => type === stopAt)) take(dialogue.interrupt());

@@ -11,10 +11,10 @@ import { arrayIn, fieldIn, type JsonObject, objectIn, parseObject, stringIn } fr
 import { type Asking, serverVoice, type Turn } from "./codex-server-voice.ts";
 import { messageFacts } from "../../src/demo/journal.ts";
 import {
-  type Conversation,
+  type DemoConversation,
   FORGED_UUID,
   type Persona,
-  Refusal,
+  DemoRefusal,
   type Request,
   type Stage,
 } from "../../src/demo/persona.ts";
@@ -49,7 +49,7 @@ interface Thread {
   readonly request: Request;
   readonly approval: string;
   /** As it was when it was loaded; null once a turn was added. */
-  talk: Conversation | null;
+  talk: DemoConversation | null;
 }
 
 /** Ends when stdin does, as the real one: whatever runs then is cut without a word. */
@@ -127,7 +127,7 @@ async function hear(server: Server, line: string): Promise<number | null> {
   try {
     return await answer(server, id, method, objectIn(message, "params") ?? {});
   } catch (error) {
-    if (!(error instanceof Refusal)) throw error;
+    if (!(error instanceof DemoRefusal)) throw error;
     const words = error.message.replace(/^Error: .* failed: /, "").replace(/ \(code -?\d+\)$/, "");
     server.out.json({ error: { code: -32_600, message: words }, id });
     return null;
@@ -141,7 +141,7 @@ async function answer(
   params: JsonObject,
 ): Promise<number | null> {
   const reply = (result: JsonObject): void => server.out.json({ id, result });
-  if (method !== "initialize" && !server.ready) throw new Refusal(1, "Not initialized");
+  if (method !== "initialize" && !server.ready) throw new DemoRefusal(1, "Not initialized");
   switch (method) {
     case "initialize":
       refuseOnCue(server, "initialize");
@@ -161,12 +161,12 @@ async function answer(
       return await turn(server, params, reply);
     case "turn/interrupt":
       if (server.turn === null || server.turn.id !== stringIn(params, "turnId"))
-        throw new Refusal(1, "no active turn to interrupt");
+        throw new DemoRefusal(1, "no active turn to interrupt");
       reply({});
       server.turn.end("interrupted", null);
       return null;
     default:
-      throw new Refusal(1, `Invalid request: unknown variant \`${method}\``);
+      throw new DemoRefusal(1, `Invalid request: unknown variant \`${method}\``);
   }
 }
 
@@ -177,7 +177,7 @@ function refuseOnCue(server: Server, at: Moment): void {
     busy: "thread demo already has an active writer",
     lost: "no rollout found for thread id demo",
   };
-  throw new Refusal(1, known[words] ?? "refused on cue");
+  throw new DemoRefusal(1, known[words] ?? "refused on cue");
 }
 
 const SANDBOXES: Readonly<Record<string, string>> = {
@@ -222,7 +222,7 @@ async function turn(
   refuseOnCue(server, "turn");
   const threadId = stringIn(params, "threadId") ?? "";
   const thread = server.loaded.get(threadId);
-  if (thread === undefined) throw new Refusal(1, `thread not found: ${threadId}`);
+  if (thread === undefined) throw new DemoRefusal(1, `thread not found: ${threadId}`);
   const message = arrayIn(params, "input")
     .map((part) => stringIn(part, "text") ?? "")
     .join("\n");
@@ -258,7 +258,7 @@ async function turn(
 }
 
 /** The first turn continues from the loaded conversation, a later one from the file. */
-async function talkOf(server: Server, id: string, thread: Thread): Promise<Conversation> {
+async function talkOf(server: Server, id: string, thread: Thread): Promise<DemoConversation> {
   const { talk, request } = thread;
   thread.talk = null;
   return talk ?? (await server.threads.open({ ...request, how: "resume", session: id }, server.world));

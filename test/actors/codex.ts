@@ -6,15 +6,15 @@ import { arrayIn, type JsonObject, numberIn, objectIn, stringIn } from "../../sr
 import { type Args, type ArgTable, readArgs } from "../../src/demo/argv.ts";
 import type { Output } from "../../src/demo/output.ts";
 import {
-  type Conversation,
+  type DemoConversation,
   type DemoTrouble,
   FORGED_UUID,
   type Persona,
-  Refusal,
+  DemoRefusal,
   type Request,
   UUID,
-  type Voice,
-  type World,
+  type DemoVoice,
+  type DemoWorld,
 } from "../../src/demo/persona.ts";
 import { appendLine, readLines } from "../../src/demo/session-file.ts";
 import { textVoice } from "../../src/demo/text-voice.ts";
@@ -75,7 +75,7 @@ export const codex: Persona = {
   async open(asked, world) {
     const home = join(homeOf(world), "sessions");
     if (world.env["REPRISE_DEMO_TRUST"] === "required" && !asked.facts["trust"] && !inGit(asked.cwd)) {
-      throw new Refusal(1, "Not inside a trusted directory and --skip-git-repo-check was not specified.");
+      throw new DemoRefusal(1, "Not inside a trusted directory and --skip-git-repo-check was not specified.");
     }
     const found = asked.session === null ? newestIn(home, asked) : rolloutOf(home, asked.session);
     // Whatever is not a UUID is taken for a thread name, and an unknown one starts a new thread in silence.
@@ -93,7 +93,7 @@ export const codex: Persona = {
 };
 
 /** Without `--json`: the answer on stdout, and on stderr a header and all messages, the answer once more. */
-function transcriptVoice(asked: Request, talk: Conversation, out: Output): Voice {
+function transcriptVoice(asked: Request, talk: DemoConversation, out: Output): DemoVoice {
   const voice = textVoice(out, forgery, wordsFor);
   let said = "";
   return {
@@ -119,7 +119,7 @@ function transcriptVoice(asked: Request, talk: Conversation, out: Output): Voice
   };
 }
 
-function exec(top: Args, argv: readonly string[], world: World): Request {
+function exec(top: Args, argv: readonly string[], world: DemoWorld): Request {
   const outer = checked(readArgs(argv, EXEC));
   const { command } = outer;
   const inner = checked(readArgs(command?.rest ?? [], RESUME));
@@ -139,7 +139,7 @@ function exec(top: Args, argv: readonly string[], world: World): Request {
 }
 
 /** What all levels of the command line say together; the innermost wins. */
-function request(levels: readonly Args[], world: World): Request {
+function request(levels: readonly Args[], world: DemoWorld): Request {
   const value = (name: string): string | null =>
     levels.map((level) => level.value(name)).findLast((found) => found !== null) ?? null;
   const has = (name: string): boolean => levels.some((level) => level.has(name));
@@ -168,23 +168,26 @@ function request(levels: readonly Args[], world: World): Request {
 
 function checked(args: Args): Args {
   if (args.bad === null) return args;
-  throw new Refusal(
+  throw new DemoRefusal(
     2,
     `error: unexpected argument '${args.bad}' found\n\nFor more information, try '--help'.`,
   );
 }
 
-function lost(asked: Request): Refusal {
+function lost(asked: Request): DemoRefusal {
   const verb = asked.how === "fork" ? "fork" : "resume";
   const why = `no rollout found for thread id ${asked.session} (code -32600)`;
-  return new Refusal(1, `Error: thread/${verb}: thread/${verb} failed: ${why}`);
+  return new DemoRefusal(1, `Error: thread/${verb}: thread/${verb} failed: ${why}`);
 }
 
-function homeOf({ env }: World): string {
+function homeOf({ env }: DemoWorld): string {
   const own = env["CODEX_HOME"];
   if (own === undefined || own === "") return join(env["HOME"] ?? "/", ".codex");
   if (existsSync(own)) return own;
-  throw new Refusal(1, `Error: CODEX_HOME points to ${JSON.stringify(own)}, but that path does not exist`);
+  throw new DemoRefusal(
+    1,
+    `Error: CODEX_HOME points to ${JSON.stringify(own)}, but that path does not exist`,
+  );
 }
 
 function rollouts(home: string): string[] {
@@ -213,14 +216,14 @@ function metaOf(lines: readonly JsonObject[]): JsonObject | undefined {
 interface Place {
   readonly home: string;
   readonly asked: Request;
-  readonly world: World;
+  readonly world: DemoWorld;
   /** The rollout to continue; null for a new one. */
   readonly file: string | null;
   /** The rollout that was forked: its history is referred to, not copied. */
   readonly base: string | null;
 }
 
-function conversation({ home, asked, world, file, base }: Place): Conversation {
+function conversation({ home, asked, world, file, base }: Place): DemoConversation {
   const at = world.now();
   const known = file === null ? [] : readLines(file);
   const id = file === null ? uuid7(at.getTime()) : (stringIn(metaOf(known), "id") ?? "");
@@ -320,7 +323,7 @@ function inGit(directory: string): boolean {
 const forgery = JSON.stringify({ type: "thread.started", thread_id: FORGED_UUID });
 
 /** Text comes whole, when it is complete: what was begun at a death is never printed. */
-function jsonVoice(talk: Conversation, out: Output): Voice {
+function jsonVoice(talk: DemoConversation, out: Output): DemoVoice {
   const turns = talk.earlier.length + 1;
   const tools = new Map<string, JsonObject>();
   let items = 0;

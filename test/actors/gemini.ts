@@ -6,14 +6,14 @@ import { arrayIn, fieldIn, type JsonObject, objectIn, parseObject, stringIn } fr
 import { readArgs } from "../../src/demo/argv.ts";
 import type { Output } from "../../src/demo/output.ts";
 import {
-  type Conversation,
+  type DemoConversation,
   type DemoTrouble,
   FORGED_UUID,
   type Persona,
-  Refusal,
+  DemoRefusal,
   type Request,
-  type Voice,
-  type World,
+  type DemoVoice,
+  type DemoWorld,
 } from "../../src/demo/persona.ts";
 import { appendLine, readLines } from "../../src/demo/session-file.ts";
 import { textVoice } from "../../src/demo/text-voice.ts";
@@ -33,17 +33,20 @@ export const gemini: Persona = {
       optional: "--resume|-r --worktree|-w",
     });
     if (args.bad !== null)
-      throw new Refusal(1, `Not enough arguments or unknown: ${args.bad.replace(/^-+/, "")}`);
+      throw new DemoRefusal(1, `Not enough arguments or unknown: ${args.bad.replace(/^-+/, "")}`);
     const asked = args.value("--prompt") ?? (args.words.join(" ") || null);
     const later = args.value("--prompt-interactive");
     const piped = !world.terminal;
     const format = args.value("--output-format");
     const resume = args.has("--resume") ? (args.value("--resume") ?? "latest") : null;
     if (resume !== null && args.has("--session-id"))
-      throw new Refusal(1, "Arguments resume and session-id are mutually exclusive");
+      throw new DemoRefusal(1, "Arguments resume and session-id are mutually exclusive");
     const trusted = args.has("--skip-trust") || world.env["GEMINI_CLI_TRUST_WORKSPACE"] === "true";
     if (world.env["REPRISE_DEMO_TRUST"] === "required" && !trusted)
-      throw new Refusal(55, "Gemini CLI is not running in a trusted directory. Use --skip-trust to proceed.");
+      throw new DemoRefusal(
+        55,
+        "Gemini CLI is not running in a trusted directory. Use --skip-trust to proceed.",
+      );
     return {
       how: resume === null ? "new" : "resume",
       session: resume ?? args.value("--session-id"),
@@ -70,7 +73,7 @@ export const gemini: Persona = {
     if (request.how === "new") {
       const id = request.session ?? randomUUID();
       if (known.some((file) => idOf(file) === id)) {
-        throw new Refusal(
+        throw new DemoRefusal(
           42,
           `Error starting session: Session ID "${id}" already exists. Use --resume to resume it, or provide a different ID.`,
         );
@@ -82,13 +85,13 @@ export const gemini: Persona = {
     }
     const begun = known.filter((file) => messagesIn(file).length > 0);
     if (begun.length === 0)
-      throw new Refusal(42, "Error resuming session: No previous sessions found for this project.");
+      throw new DemoRefusal(42, "Error resuming session: No previous sessions found for this project.");
     const wanted =
       request.session === "latest"
         ? begun.toSorted().at(-1)
         : begun.find((file) => idOf(file) === request.session);
     if (wanted === undefined) {
-      throw new Refusal(
+      throw new DemoRefusal(
         42,
         `Error resuming session: Invalid session identifier "${request.session}".\n  Searched for sessions in ${chats}.`,
       );
@@ -103,12 +106,12 @@ export const gemini: Persona = {
   },
 };
 
-function homeOf({ env }: World): string {
+function homeOf({ env }: DemoWorld): string {
   return join(env["GEMINI_CLI_HOME"] || env["HOME"] || "/", ".gemini");
 }
 
 /** A short name for the directory, its own among all projects. */
-function slugOf(cwd: string, world: World): string {
+function slugOf(cwd: string, world: DemoWorld): string {
   const file = join(homeOf(world), "projects.json");
   const registry = existsSync(file) ? parseObject(readFileSync(file, "utf8")) : {};
   const projects = objectIn(registry, "projects") ?? {};
@@ -125,7 +128,7 @@ function slugOf(cwd: string, world: World): string {
   return slug;
 }
 
-function headOf(sessionId: string, request: Request, world: World): JsonObject {
+function headOf(sessionId: string, request: Request, world: DemoWorld): JsonObject {
   const at = world.now().toISOString();
   const projectHash = createHash("sha256").update(request.cwd).digest("hex");
   return { sessionId, projectHash, startTime: at, lastUpdated: at, kind: "main" };
@@ -142,7 +145,7 @@ function messagesIn(file: string): JsonObject[] {
   return messages;
 }
 
-function conversation(id: string, file: string, request: Request, world: World): Conversation {
+function conversation(id: string, file: string, request: Request, world: DemoWorld): DemoConversation {
   const before = messagesIn(file);
   const write = (fields: JsonObject): void => {
     const timestamp = world.now().toISOString();
@@ -169,7 +172,7 @@ function saidIn(message: JsonObject): string {
 const forgery = JSON.stringify({ type: "init", session_id: FORGED_UUID, model: "auto" });
 
 /** A failure as text: a stack trace and the fields of the error, exit code 1 whatever it was. */
-function plainVoice(out: Output): Voice {
+function plainVoice(out: Output): DemoVoice {
   return {
     ...textVoice(out, forgery, messageFor),
     failed(trouble) {
@@ -184,7 +187,7 @@ function plainVoice(out: Output): Voice {
   };
 }
 
-function streamVoice(request: Request, talk: Conversation, out: Output): Voice {
+function streamVoice(request: Request, talk: DemoConversation, out: Output): DemoVoice {
   const emit = (line: JsonObject): void => {
     const { type, ...rest } = line;
     out.json({ type, timestamp: new Date().toISOString(), ...rest });
@@ -219,7 +222,7 @@ function streamVoice(request: Request, talk: Conversation, out: Output): Voice {
 }
 
 /** `-o json`: one pretty-printed object, on stdout after a success and on stderr after a failure. */
-function objectVoice(talk: Conversation, out: Output): Voice {
+function objectVoice(talk: DemoConversation, out: Output): DemoVoice {
   let said = "";
   const pretty = (fields: JsonObject): string => JSON.stringify({ session_id: talk.id, ...fields }, null, 2);
   return {

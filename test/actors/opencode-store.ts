@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { DatabaseSyncInstance } from "@photostructure/sqlite";
 import { arrayIn, type JsonObject, objectIn, parseObject, stringIn } from "../../src/lib/json.ts";
-import { type Conversation, Refusal, type World } from "../../src/demo/persona.ts";
+import { type DemoConversation, DemoRefusal, type DemoWorld } from "../../src/demo/persona.ts";
 
 export const OPENCODE_VERSION = "1.18.33";
 
@@ -33,9 +33,9 @@ export interface Place {
 
 /** Throws when the session does not exist. */
 export async function openSession(
-  world: World,
+  world: DemoWorld,
   { id, directory, title }: Place,
-): Promise<Conversation & { readonly directory: string }> {
+): Promise<DemoConversation & { readonly directory: string }> {
   const db = await open(world);
   const session = id ?? newId("ses");
   if (id === null) insertSession(db, { id: session, directory, title });
@@ -51,7 +51,7 @@ export async function openSession(
 }
 
 /** A copy under a new id, messages included. Null: there is no such session. */
-export async function forkSession(world: World, id: string): Promise<string | null> {
+export async function forkSession(world: DemoWorld, id: string): Promise<string | null> {
   const db = await open(world);
   const row = sessionIn(db, id);
   if (row === null) return null;
@@ -65,7 +65,7 @@ export async function forkSession(world: World, id: string): Promise<string | nu
   return fork;
 }
 
-export async function exportSession(world: World, id: string): Promise<JsonObject | null> {
+export async function exportSession(world: DemoWorld, id: string): Promise<JsonObject | null> {
   const db = await open(world);
   const row = sessionIn(db, id);
   if (row === null) return null;
@@ -80,7 +80,11 @@ export async function exportSession(world: World, id: string): Promise<JsonObjec
 }
 
 /** Under its own id, in the directory of the import. Null: the file is no export. */
-export async function importSession(world: World, file: string, directory: string): Promise<string | null> {
+export async function importSession(
+  world: DemoWorld,
+  file: string,
+  directory: string,
+): Promise<string | null> {
   const exported = existsSync(file) ? parseObject(readFileSync(file, "utf8")) : undefined;
   const id = stringIn(objectIn(exported, "info"), "id");
   if (id === undefined) return null;
@@ -106,11 +110,11 @@ export function newId(prefix: string): string {
 }
 
 /** The library is not bundled: without it this persona alone cannot be played. */
-async function open({ env }: World): Promise<DatabaseSyncInstance> {
+async function open({ env }: DemoWorld): Promise<DatabaseSyncInstance> {
   const data = env["XDG_DATA_HOME"] || join(env["HOME"] || "/", ".local", "share");
   const file = env["OPENCODE_DB"] || join(data, "opencode", "opencode.db");
   const library = await import("@photostructure/sqlite").catch(() => null);
-  if (library === null) throw new Refusal(1, "demo: @photostructure/sqlite is not installed");
+  if (library === null) throw new DemoRefusal(1, "demo: @photostructure/sqlite is not installed");
   mkdirSync(dirname(file), { recursive: true });
   const db = new library.DatabaseSync(file);
   db.exec("PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL;");

@@ -14,10 +14,10 @@ import type { Output } from "../../src/demo/output.ts";
 import {
   type DemoTrouble,
   type Persona,
-  Refusal,
+  DemoRefusal,
   type Request,
-  type Voice,
-  type World,
+  type DemoVoice,
+  type DemoWorld,
 } from "../../src/demo/persona.ts";
 import { textVoice } from "../../src/demo/text-voice.ts";
 
@@ -35,7 +35,8 @@ export const opencode: Persona = {
       variadic: "--file|-f --cors",
     });
     const [command, ...rest] = args.words;
-    if (args.bad !== null) throw new Refusal(1, `opencode run [message..]\n\nUnknown argument: ${args.bad}`);
+    if (args.bad !== null)
+      throw new DemoRefusal(1, `opencode run [message..]\n\nUnknown argument: ${args.bad}`);
     const run = command === "run";
     const transfer = command === "export" || command === "import";
     // An argument with spaces reaches the model in quotes.
@@ -93,21 +94,21 @@ export const opencode: Persona = {
 };
 
 /** The other two commands are over before a conversation begins. */
-async function exported(id: string, world: World): Promise<Refusal> {
+async function exported(id: string, world: DemoWorld): Promise<DemoRefusal> {
   const session = await exportSession(world, id);
   if (session === null) return notFound();
-  return new Refusal(0, `Exporting session: ${id}`, `${JSON.stringify(session, null, 2)}\n`);
+  return new DemoRefusal(0, `Exporting session: ${id}`, `${JSON.stringify(session, null, 2)}\n`);
 }
 
-async function imported(request: Request, world: World): Promise<Refusal> {
+async function imported(request: Request, world: DemoWorld): Promise<DemoRefusal> {
   const id = await importSession(world, resolve(world.cwd, request.prompt ?? ""), request.cwd);
   return id === null
-    ? new Refusal(1, `File not found: ${request.prompt}`)
-    : new Refusal(0, "", `Imported session: ${id}\n`);
+    ? new DemoRefusal(1, `File not found: ${request.prompt}`)
+    : new DemoRefusal(0, "", `Imported session: ${id}\n`);
 }
 
-function notFound(): Refusal {
-  return new Refusal(1, "\u001b[91m\u001b[1mError: \u001b[0mSession not found");
+function notFound(): DemoRefusal {
+  return new DemoRefusal(1, "\u001b[91m\u001b[1mError: \u001b[0mSession not found");
 }
 
 /** With a new session, and with `--print-logs`. */
@@ -125,7 +126,7 @@ const forgery = JSON.stringify({
 });
 
 /** The answer on stdout; what tools print, and what went wrong, on stderr. */
-function plainVoice(out: Output): Voice {
+function plainVoice(out: Output): DemoVoice {
   return {
     ...textVoice(out, forgery, wordsFor),
     turnStarted: () => out.err("\u001b[0m\n> build · m1\n\u001b[0m"),
@@ -139,7 +140,7 @@ function plainVoice(out: Output): Voice {
 }
 
 /** The id appears with the first event; no event says that the turn is over. */
-function jsonVoice(sessionID: string, out: Output): Voice {
+function jsonVoice(sessionID: string, out: Output): DemoVoice {
   const messageID = newId("msg");
   let said = "";
   const emit = (type: string, part: JsonObject): void =>

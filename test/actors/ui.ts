@@ -1,17 +1,17 @@
 /** The UI of an actor on a terminal: it reads keys, tells its status, and asks for permission. */
-import type { Conversation, Stage, Status, Ui, Voice } from "../../src/demo/persona.ts";
+import type { DemoConversation, Stage, DemoStatus, Ui, DemoVoice } from "../../src/demo/persona.ts";
 import { ESCAPE, Keys } from "./keys.ts";
 
 /** `shows`: what the UI tells the terminal about its status. */
-export function openUi(stage: Stage, shows: (status: Status) => string = () => ""): Ui {
+export function openUi(stage: Stage, shows: (status: DemoStatus) => string = () => ""): Ui {
   const { world, out, journal } = stage;
   const keys = new Keys(out, numberIn(stage, "DEAF"));
-  const status = (talk: Conversation, now: Status): void => {
+  const status = (talk: DemoConversation, now: DemoStatus): void => {
     talk.status?.(now);
     if (world.terminal) out.raw(shows(now));
   };
   /** Whatever is sent while it asks is the answer, and Enter alone takes the first choice: as in the real ones. */
-  const asking = (talk: Conversation): NonNullable<Voice["ask"]> =>
+  const asking = (talk: DemoConversation): NonNullable<DemoVoice["ask"]> =>
     async function ask({ what }) {
       await talk.wanted?.(what);
       status(talk, "waiting");

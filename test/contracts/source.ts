@@ -5,12 +5,12 @@
  */
 import assert from "node:assert/strict";
 import { Fault, type FaultCode } from "../../src/core/faults.ts";
-import type { Issue, Source } from "../../src/issues/source.ts";
+import type { Issue, IssueSource } from "../../src/issues/source.ts";
 
 export interface SourceCase {
   readonly name: string;
   /** `again` opens the same issues a second time, as another process would. */
-  readonly run: (source: Source, again: () => Promise<Source>) => Promise<void>;
+  readonly run: (source: IssueSource, again: () => Promise<IssueSource>) => Promise<void>;
 }
 
 const plain = { body: "", priority: 2, dependencies: [], parent: null, epic: false } as const;
@@ -25,7 +25,7 @@ export const SAMPLE: readonly Issue[] = [
   { ...plain, id: "6", title: "Held back", status: "blocked" },
 ];
 
-const statuses = async (source: Source) =>
+const statuses = async (source: IssueSource) =>
   Object.fromEntries((await source.list()).issues.map(({ id, status }) => [id, status]));
 const sampleStatuses = Object.fromEntries(SAMPLE.map(({ id, status }) => [id, status]));
 

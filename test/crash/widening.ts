@@ -1,7 +1,7 @@
 /** P17: no later attempt of a run has more rights than its first. */
 import { Fault } from "../../src/core/faults.ts";
-import type { Ask, Command } from "../../src/engines/engine.ts";
-import { findEngine } from "../../src/engines/engines.ts";
+import type { AttemptRequest, Command } from "../../src/engines/engine.ts";
+import { builtInEngine } from "../../src/engines/engines.ts";
 import { recordedRights, rightsOf, wider } from "../hostile/engine-parsers.ts";
 import { type Lists, optionLists } from "../hostile/option-lists.ts";
 import type { Promised, Scale, Verdict } from "./promise.ts";
@@ -46,9 +46,14 @@ export function tryLists(lists: number, seed: number): Verdict {
   return { tried, broken, untried: [], figures };
 }
 
-function tryOne(engine: string, kind: Ask["kind"], session: string, { given, native }: Lists): string | null {
+function tryOne(
+  engine: string,
+  kind: AttemptRequest["kind"],
+  session: string,
+  { given, native }: Lists,
+): string | null {
   const ask = { ...ASK, given };
-  const chosen = findEngine(engine)?.can.chooseSession === true ? session : null;
+  const chosen = builtInEngine(engine)?.can.chooseSession === true ? session : null;
   const first = commandOf(engine, { ...ask, session: chosen });
   if (first === null) return "refused";
   const later = commandOf(engine, {
@@ -66,8 +71,8 @@ function tryOne(engine: string, kind: Ask["kind"], session: string, { given, nat
 }
 
 /** What the engine's conversation and Reprise's record of the start say of the first attempt. */
-function recordOf(id: string, args: readonly string[], given: readonly string[]): Partial<Ask> {
-  const trust = findEngine(id)?.folderTrust;
+function recordOf(id: string, args: readonly string[], given: readonly string[]): Partial<AttemptRequest> {
+  const trust = builtInEngine(id)?.folderTrust;
   const rights = recordedRights(id, args);
   return {
     ...(rights.length === 0 ? {} : { rights }),
@@ -75,7 +80,7 @@ function recordOf(id: string, args: readonly string[], given: readonly string[])
   };
 }
 
-const ASK: Ask = {
+const ASK: AttemptRequest = {
   kind: "start",
   interactive: false,
   message: "go",
@@ -90,8 +95,8 @@ const ASK: Ask = {
 };
 
 /** Null: Reprise refuses. */
-function commandOf(id: string, ask: Ask): Command | null {
-  const engine = findEngine(id);
+function commandOf(id: string, ask: AttemptRequest): Command | null {
+  const engine = builtInEngine(id);
   if (engine === undefined) throw new Error(`no engine ${id}`);
   try {
     return engine.command(ask);

@@ -4,7 +4,7 @@
  */
 import { appendFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
-import { findEngine } from "../../src/engines/engines.ts";
+import { builtInEngine } from "../../src/engines/engines.ts";
 import { changeText } from "../../src/issues/files.ts";
 import { versionOf } from "../../src/run/engine-setup.ts";
 import { trust } from "../../src/setup.ts";
@@ -13,7 +13,7 @@ import { testDeps } from "../deps.ts";
 import { APPENDS, BEADS, COUNTER, MARKDOWN, RUN_ID } from "./writers.ts";
 
 const [root = "", writer = "", writes = "0"] = process.argv.slice(2);
-const claude = findEngine("claude");
+const claude = builtInEngine("claude");
 if (claude === undefined) throw new Error("no engine");
 const real = await testDeps(root);
 const answer = { code: 0, signal: null, stdout: "2.0.1 (Claude Code)\n", stderr: "", timedOut: false };

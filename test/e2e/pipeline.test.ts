@@ -235,8 +235,8 @@ test("decisions are listed, shown, refused and made", async () => {
 test("a command and a webhook from the user's config notify a person of a decision", async () => {
   await using box = new AgentBox();
   box.program("check", "echo found sk-live-0123456789abcdefghij; exit 1");
-  const rungs = '[{ action = "gate", run = ["check"] }, { action = "escalate" }]';
-  box.runbook(AGENT("work @@wait:600000", `on_dead = ${rungs}`));
+  const entries = '[{ action = "gate", run = ["check"] }, { action = "escalate" }]';
+  box.runbook(AGENT("work @@wait:600000", `on_dead = ${entries}`));
   const told: string[] = [];
   const server = createServer((request, response) => {
     let body = "";

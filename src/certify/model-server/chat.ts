@@ -1,19 +1,19 @@
 /** OpenAI chat completions, as OpenCode uses them with a custom provider. */
+import { isObject } from "../../lib/json.ts";
 import type { ServerResponse } from "node:http";
 import {
   type Dialect,
   EVENT_STREAM,
-  type Failure,
-  isObject,
+  type ModelFailure,
   objectsIn,
   outputOf,
-  type Refusal,
-  type Seen,
+  type ModelRefusal,
+  type SeenRequest,
   split,
   sse,
   textOf,
   textsIn,
-  type Voice,
+  type ModelVoice,
 } from "./dialect.ts";
 
 const USAGE = { prompt_tokens: 100, completion_tokens: 10, total_tokens: 110 };
@@ -50,7 +50,7 @@ export const chat: Dialect = {
 
   voice(seen) {
     let reason = "stop";
-    const voice: Voice = {
+    const voice: ModelVoice = {
       open(response) {
         response.writeHead(200, EVENT_STREAM);
         chunk(response, seen, { role: "assistant", content: "" });
@@ -77,7 +77,12 @@ export const chat: Dialect = {
 
 let counter = 0;
 
-function chunk(response: ServerResponse, seen: Seen, delta: object, reason: string | null = null): void {
+function chunk(
+  response: ServerResponse,
+  seen: SeenRequest,
+  delta: object,
+  reason: string | null = null,
+): void {
   const head = { id: "chatcmpl-1", object: "chat.completion.chunk", created: 1, model: seen.model };
   sse(response, {
     ...head,
@@ -91,12 +96,12 @@ function call(command: string) {
   return { id: `call_${++counter}`, type: "function", function: { name: "bash", arguments: args } };
 }
 
-function whole(seen: Seen, message: object, reason: string) {
+function whole(seen: SeenRequest, message: object, reason: string) {
   const head = { id: "chatcmpl-1", object: "chat.completion", created: 1, model: seen.model };
   return { ...head, choices: [{ index: 0, message, finish_reason: reason }], usage: USAGE };
 }
 
-function refuse(failure: Failure): Refusal {
+function refuse(failure: ModelFailure): ModelRefusal {
   const error = (type: string, message: string) => ({ error: { type, code: type, message } });
   // Without this header OpenCode waits longer and longer between six tries.
   const soon = { "retry-after-ms": "20" };

@@ -2,12 +2,13 @@
  * The types that the model server and the four API dialects share. A dialect turns a request into `Seen` and an act
  * into bytes; it decides nothing.
  */
+import { isObject, type JsonObject } from "../../lib/json.ts";
 import type { ServerResponse } from "node:http";
 
 export type Api = "responses" | "messages" | "gemini" | "chat";
 
 /** The contents of a request, in the same terms for every API. */
-export interface Seen {
+export interface SeenRequest {
   readonly api: Api;
   readonly model: string;
   readonly stream: boolean;
@@ -24,13 +25,13 @@ export interface Seen {
   readonly tools: readonly string[];
 }
 
-export type Failure =
+export type ModelFailure =
   | { readonly kind: "rate_limit"; readonly resetSeconds: number | null }
   | { readonly kind: "usage_limit"; readonly resetSeconds: number }
   | { readonly kind: "quota" | "unauthorized" | "forbidden" | "server_error" | "overloaded" | "context" };
 
 /** A refusal in the words of one API. `sse` is sent with status 200 as a stream. */
-export interface Refusal {
+export interface ModelRefusal {
   readonly status: number;
   readonly body: unknown;
   readonly headers?: Readonly<Record<string, string>>;
@@ -38,7 +39,7 @@ export interface Refusal {
 }
 
 /** Writes an answer piece by piece, in the frames of its dialect. */
-export interface Voice {
+export interface ModelVoice {
   /** Status and headers, and the frames before any text. */
   open(response: ServerResponse): void;
   text(response: ServerResponse, text: string): void;
@@ -51,22 +52,16 @@ export interface Dialect {
   readonly api: Api;
   /** Null: not a request of this API. */
   readonly matches: (method: string, path: string) => boolean;
-  read(path: string, body: JsonObject): Seen;
-  voice(seen: Seen): Voice;
-  refuse(failure: Failure, nowMs: number): Refusal;
+  read(path: string, body: JsonObject): SeenRequest;
+  voice(seen: SeenRequest): ModelVoice;
+  refuse(failure: ModelFailure, nowMs: number): ModelRefusal;
   /** The answer to a request without streaming. */
-  whole(seen: Seen, text: string): unknown;
-  wholeTool(seen: Seen, command: string): unknown;
+  whole(seen: SeenRequest, text: string): unknown;
+  wholeTool(seen: SeenRequest, command: string): unknown;
 }
-
-export type JsonObject = { readonly [key: string]: unknown };
 
 export function objectsIn(value: unknown): readonly JsonObject[] {
   return Array.isArray(value) ? value.filter(isObject) : [];
-}
-
-export function isObject(value: unknown): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 export function textOf(value: unknown): string {
@@ -119,7 +114,7 @@ const NOTES: readonly RegExp[] = [
 ];
 
 /** A request to summarize the conversation, which offers tools like any turn. */
-export function isCompaction(seen: Seen): boolean {
+export function isCompaction(seen: SeenRequest): boolean {
   return seen.users.some((text) => text.startsWith("CRITICAL: Respond with TEXT ONLY"));
 }
 

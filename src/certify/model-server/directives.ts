@@ -3,9 +3,9 @@
  *
  * Only the user's last text counts, so a conversation can continue after a failed message. Pure.
  */
-import type { Failure, Seen } from "./dialect.ts";
+import type { ModelFailure, SeenRequest } from "./dialect.ts";
 
-export type Act =
+export type ModelAct =
   | {
       readonly do: "answer";
       readonly pieces: readonly string[];
@@ -14,7 +14,7 @@ export type Act =
     }
   /** `escalate`: says that the sandbox is in the way, so that the engine asks a person first. */
   | { readonly do: "tool"; readonly command: string; readonly escalate?: true }
-  | { readonly do: "refuse"; readonly failure: Failure }
+  | { readonly do: "refuse"; readonly failure: ModelFailure }
   /** Part of an answer, then the connection is cut. */
   | { readonly do: "drop" }
   /** No response, not even headers. */
@@ -26,7 +26,7 @@ export type Act =
   /** An unknown directive. */
   | { readonly do: "puzzled"; readonly directive: string };
 
-const FAILURES: Readonly<Record<string, Failure>> = {
+const FAILURES: Readonly<Record<string, ModelFailure>> = {
   quota: { kind: "quota" },
   "401": { kind: "unauthorized" },
   "403": { kind: "forbidden" },
@@ -51,13 +51,13 @@ export function unknownDirectives(text: string): readonly string[] {
     .filter((name) => !DIRECTIVES.has(name));
 }
 
-export function actFor(seen: Seen, text: string): Act {
+export function actFor(seen: SeenRequest, text: string): ModelAct {
   const [, name, rest = ""] = /@@([a-z0-9-]+)(?::([^\n]*))?/.exec(text) ?? [];
   const arg = WHOLE_LINE.has(name ?? "") ? rest : (/^\S*/.exec(rest)?.[0] ?? "");
   const failure = name === undefined ? undefined : FAILURES[name];
   if (failure !== undefined) return { do: "refuse", failure };
   const saw = sawText(seen);
-  const plain: Act = { do: "answer", pieces: [saw], beforeMs: 0, gapMs: 0 };
+  const plain: ModelAct = { do: "answer", pieces: [saw], beforeMs: 0, gapMs: 0 };
   switch (name ?? "") {
     case "429":
       return { do: "refuse", failure: { kind: "rate_limit", resetSeconds: secondsIn(arg) } };
@@ -101,7 +101,7 @@ export function actFor(seen: Seen, text: string): Act {
 }
 
 /** Proves that history was carried: the server's count of the request's contents. */
-export function sawText(seen: Seen): string {
+export function sawText(seen: SeenRequest): string {
   const last = JSON.stringify((seen.users.at(-1) ?? "").slice(0, 60)).replaceAll("@@", "@ @");
   return `SEEN users=${seen.users.length} assistants=${seen.assistants} tools=${seen.toolResults} last=${last}`;
 }

@@ -1,18 +1,17 @@
 /** The Gemini API, as Gemini CLI uses it: model and kind of answer are in the path. */
+import { type JsonObject, isObject } from "../../lib/json.ts";
 import {
   type Dialect,
   EVENT_STREAM,
-  type Failure,
-  type JsonObject,
+  type ModelFailure,
   objectsIn,
   outputOf,
-  isObject,
-  type Refusal,
+  type ModelRefusal,
   split,
   sse,
   textOf,
   textsIn,
-  type Voice,
+  type ModelVoice,
 } from "./dialect.ts";
 
 const USAGE = { promptTokenCount: 100, candidatesTokenCount: 10, totalTokenCount: 110 };
@@ -44,7 +43,7 @@ export const gemini: Dialect = {
   },
 
   voice() {
-    const voice: Voice = {
+    const voice: ModelVoice = {
       open: (response) => void response.writeHead(200, EVENT_STREAM),
       text: (response, text) => sse(response, candidate([{ text }], false)),
       tool: (response, command) => sse(response, candidate([call(command)], false)),
@@ -79,7 +78,7 @@ function call(command: string) {
   return { functionCall: { name: "run_shell_command", args: { command, description: "scripted" } } };
 }
 
-function refuse(failure: Failure): Refusal {
+function refuse(failure: ModelFailure): ModelRefusal {
   const error = (code: number, status: string, message: string, details: readonly object[] = []) => ({
     status: code,
     body: { error: { code, message, status, details } },

@@ -1,19 +1,19 @@
 /** The Anthropic Messages API, as Claude Code uses it. */
+import type { JsonObject } from "../../lib/json.ts";
 import type { ServerResponse } from "node:http";
 import {
   type Dialect,
   EVENT_STREAM,
-  type Failure,
-  type JsonObject,
+  type ModelFailure,
   objectsIn,
   outputOf,
-  type Refusal,
-  type Seen,
+  type ModelRefusal,
+  type SeenRequest,
   split,
   sse,
   textOf,
   textsIn,
-  type Voice,
+  type ModelVoice,
 } from "./dialect.ts";
 
 let counter = 0;
@@ -43,7 +43,7 @@ export const messages: Dialect = {
     const id = `msg_${String(++counter).padStart(8, "0")}`;
     let reason = "end_turn";
     let isOpen = false;
-    const voice: Voice = {
+    const voice: ModelVoice = {
       open(response) {
         response.writeHead(200, { ...EVENT_STREAM, "request-id": `req_${id}` });
         const head = {
@@ -125,7 +125,7 @@ function toolUse(command: string) {
   return { type: "tool_use", id: `toolu_${String(++counter).padStart(8, "0")}`, name: "Bash", input };
 }
 
-function whole(seen: Seen, content: readonly object[], reason: string) {
+function whole(seen: SeenRequest, content: readonly object[], reason: string) {
   const head = { id: `msg_${++counter}`, type: "message", role: "assistant", model: seen.model, content };
   return {
     ...head,
@@ -135,7 +135,7 @@ function whole(seen: Seen, content: readonly object[], reason: string) {
   };
 }
 
-function refuse(failure: Failure, nowMs: number): Refusal {
+function refuse(failure: ModelFailure, nowMs: number): ModelRefusal {
   const error = (type: string, message: string) => ({ type: "error", error: { type, message } });
   switch (failure.kind) {
     case "rate_limit":

@@ -1,19 +1,19 @@
 /** The OpenAI Responses API, as Codex uses it. */
+import type { JsonObject } from "../../lib/json.ts";
 import type { ServerResponse } from "node:http";
 import {
   type Dialect,
   EVENT_STREAM,
-  type Failure,
-  type JsonObject,
+  type ModelFailure,
   objectsIn,
   outputOf,
-  type Refusal,
-  type Seen,
+  type ModelRefusal,
+  type SeenRequest,
   split,
   sse,
   textOf,
   textsIn,
-  type Voice,
+  type ModelVoice,
 } from "./dialect.ts";
 
 const USAGE = {
@@ -60,7 +60,7 @@ export const responses: Dialect = {
     const said: string[] = [];
     const started = (response: ServerResponse) =>
       sse(response, { type: "response.created", response: { id } }, "response.created");
-    const voice: Voice = {
+    const voice: ModelVoice = {
       open(response) {
         response.writeHead(200, EVENT_STREAM);
         started(response);
@@ -125,7 +125,7 @@ function message(text: string) {
 }
 
 /** The shell tool has several names; the request lists the offered one. */
-function call(seen: Seen, command: string, id: string, escalate = false) {
+function call(seen: SeenRequest, command: string, id: string, escalate = false) {
   const name =
     ["exec_command", "shell_command", "shell", "local_shell"].find((one) => seen.tools.includes(one)) ??
     "exec_command";
@@ -144,7 +144,7 @@ function call(seen: Seen, command: string, id: string, escalate = false) {
   };
 }
 
-function refuse(failure: Failure, nowMs: number): Refusal {
+function refuse(failure: ModelFailure, nowMs: number): ModelRefusal {
   const error = (type: string, text: string, more: object = {}) => ({
     error: { type, code: type, message: text, ...more },
   });

@@ -2,20 +2,21 @@
  * A scripted model on loopback that records its requests: OpenAI Responses, Anthropic Messages, Gemini and OpenAI chat
  * completions on one port. `GET /requests` returns all requests, `POST /control` scripts it.
  */
+import { isObject, type JsonObject } from "../../lib/json.ts";
 import { createHash } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { chat } from "./chat.ts";
-import { type Act, actFor, sawText } from "./directives.ts";
+import { type ModelAct, actFor, sawText } from "./directives.ts";
 import { gemini } from "./gemini.ts";
 import { messages } from "./messages.ts";
 import { responses } from "./responses.ts";
-import { type Dialect, EVENT_STREAM, isCompaction, isObject, type JsonObject, type Seen } from "./dialect.ts";
+import { type Dialect, EVENT_STREAM, isCompaction, type SeenRequest } from "./dialect.ts";
 
 const DIALECTS: readonly Dialect[] = [responses, messages, gemini, chat];
 
 /** One request, as `GET /requests` returns it. */
-export interface RequestRecord extends Seen {
+export interface RequestRecord extends SeenRequest {
   readonly n: number;
   readonly atMs: number;
   readonly method: string;
@@ -28,7 +29,7 @@ export interface RequestRecord extends Seen {
   /** The body as sent, for values without a field: sandbox text, effort, directories. */
   readonly body: string;
   /** The model's act. */
-  readonly act: Act["do"];
+  readonly act: ModelAct["do"];
   /** When the wait ends according to the refusal. Null: it named no time. */
   readonly resetsAtMs: number | null;
   /** How far the answer got. held: nothing more will follow. */
@@ -116,7 +117,7 @@ async function handle(memory: Memory, request: IncomingMessage, response: Server
   await perform(dialect, { seen, act, record }, response);
 }
 
-function resetTime(act: Act): number | null {
+function resetTime(act: ModelAct): number | null {
   const seconds = act.do === "refuse" && "resetSeconds" in act.failure ? act.failure.resetSeconds : null;
   return seconds === null ? null : Date.now() + seconds * 1000;
 }
@@ -151,8 +152,8 @@ function other(
 }
 
 interface Turn {
-  readonly seen: Seen;
-  readonly act: Act;
+  readonly seen: SeenRequest;
+  readonly act: ModelAct;
   readonly record: RequestRecord;
 }
 
