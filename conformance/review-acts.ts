@@ -318,7 +318,8 @@ function expectation({ lab, place }: LabWorld, review: Review): Expected {
 /** The next turn continues wherever Codex had written something; elsewhere a fresh one says so. */
 export async function goesOn(world: LabWorld, review: Review, then: string): Promise<void> {
   const expected = expectation(world, review);
-  const isKept = review.stored('"session_meta"').length > 0;
+  // Without its first prompt a session holds no conversation: Reprise starts a fresh one and says so.
+  const isKept = review.stored(YESTERDAY).length > 0;
   const wasCompleted = (await statusOf(review, expected.sidecar.handle)) === "completed";
   const { status } = expected.sidecar;
   must(!["failed", "cancelled"].includes(status), `the sidecar says ${status}`);
