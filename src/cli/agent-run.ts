@@ -1,6 +1,6 @@
 /** `reprise agent run NAME`: starts an agent of a runbook, which the daemon then supervises. */
 import { Fault } from "../core/faults.ts";
-import { allEngines } from "../run/run.ts";
+import { allEngines } from "../run/engine-setup.ts";
 import { findAgent } from "../runbooks/runbooks.ts";
 import { ensureDaemon, startAgent } from "../supervisor/supervisor.ts";
 import { list, makeCommand, parse } from "./command.ts";

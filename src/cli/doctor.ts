@@ -1,12 +1,13 @@
 /** `reprise doctor`: checks the installation, and says how to fix problems. */
 import { join } from "node:path";
-import { isDirectory, readRecord } from "../state/state.ts";
+import { acceptCopy, isDirectory, readRecord } from "../state/state.ts";
 import { exitCodeOf, Fault } from "../core/faults.ts";
 import { wrapTable } from "../lib/table.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
 import { wrap } from "../lib/wrap.ts";
-import { acceptCopy, checkHealth, type Deps, type Health, renewIndex } from "../run/run.ts";
+import { type Deps, renewIndex } from "../run/run.ts";
+import { checkHealth, type Health } from "../run/inspect.ts";
 import { makeCommand, parse } from "./command.ts";
 import { type Context, paint, type Terminal } from "./context.ts";
 

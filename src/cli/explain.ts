@@ -6,7 +6,8 @@ import type { Engine } from "../engines/engine.ts";
 import { builtInEngine as builtIn } from "../engines/engines.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
-import { type Explanation, explainOutput, findEngine } from "../run/run.ts";
+import { explainOutput, type Explanation } from "../run/inspect.ts";
+import { findEngine } from "../run/engine-setup.ts";
 import { makeCommand, once, parse, text } from "./command.ts";
 import { type Context, paint } from "./context.ts";
 

@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { describe, expect, test } from "vitest";
 import { harmlessLine } from "../lib/harmless.ts";
 import { type BatchRecord, corrected } from "../issues/issues.ts";
-import { redactorFor, storableArgs } from "../run/run.ts";
+import { redactorFor, storableArgs } from "../run/engine-setup.ts";
 import { parse } from "./command.ts";
 import {
   assertKept,

@@ -23,7 +23,9 @@ import {
   runBatch,
   undecided,
 } from "../issues/issues.ts";
-import { type Deps, findEngine, heldAccess, redactorFor, storableArgs } from "../run/run.ts";
+import { type Deps } from "../run/run.ts";
+import { findEngine, redactorFor, storableArgs } from "../run/engine-setup.ts";
+import { heldAccess } from "../run/engine-access.ts";
 import { attemptOptions } from "./attempt-options.ts";
 import { parse } from "./command.ts";
 import type { Context } from "./context.ts";

@@ -57,7 +57,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   // An unreadable config may define the engine.
   if (options.engine !== undefined && runs.length === 0 && deps.config.unread === undefined) {
     // Only to report an unknown engine; otherwise loading the profiles is not worth it.
-    (await import("../run/run.ts")).findEngine(deps, options.engine);
+    (await import("../run/engine-setup.ts")).findEngine(deps, options.engine);
   }
   const held: Held = (await deps.batchHolds?.(runs)) ?? new Map();
   if (options.json === true) context.printJson({ ok: true, runs: runs.map((one) => withBatch(one, held)) });

@@ -15,7 +15,9 @@ import {
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Redact } from "../lib/secrets.ts";
-import { type Deps, inspectRun, recognize, selectRun, whyNotResumable } from "../run/run.ts";
+import { type Deps } from "../run/run.ts";
+import { inspectRun, recognize, whyNotResumable } from "../run/inspect.ts";
+import { selectRun } from "../run/select.ts";
 import { count, makeCommand, once as option, oneOf, parse } from "./command.ts";
 import type { Context } from "./context.ts";
 import { plainText, renderScreen, writeOut } from "./plain.ts";

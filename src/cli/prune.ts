@@ -4,7 +4,7 @@ import { Fault } from "../core/faults.ts";
 import type { RunRecord, RunStatus } from "../core/records.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
-import { type Pruned, pruneRuns } from "../run/run.ts";
+import { type Pruned, pruneRuns } from "../run/clean.ts";
 import { duration, makeCommand, once, oneOf, parse } from "./command.ts";
 import type { Context } from "./context.ts";
 import { byIssue, withReview } from "./rm.ts";

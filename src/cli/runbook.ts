@@ -9,7 +9,7 @@ import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
 import { nearest } from "../lib/suggest.ts";
 import { fitTable } from "../lib/table.ts";
-import { allEngines } from "../run/run.ts";
+import { allEngines } from "../run/engine-setup.ts";
 import { type Engines, explainTrigger, findRunbooks, hasErrors, openRunbook } from "../runbooks/runbooks.ts";
 import type { Problem, Runbook, RunbookPlace } from "../runbooks/runbooks.ts";
 import { makeCommand, parse } from "./command.ts";

@@ -9,9 +9,9 @@ import {
   type InspectedAttempt,
   type Inspection,
   inspectRun,
-  type ResumeOffer,
   offerFor,
-} from "../run/run.ts";
+  type ResumeOffer,
+} from "../run/inspect.ts";
 import { count, makeCommand, once, parse } from "./command.ts";
 import { type Context, paint } from "./context.ts";
 import { isFromStore, lastWordsOf, NO_CONVERSATION } from "./summary.ts";

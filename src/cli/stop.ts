@@ -3,7 +3,9 @@ import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import type { StoppedIssue } from "../issues/issues.ts";
-import { type Deps, forsakeUnrecorded, offerFor, selectRun, type Stopped, stopRun } from "../run/run.ts";
+import { type Deps, forsakeUnrecorded, type Stopped, stopRun } from "../run/run.ts";
+import { offerFor } from "../run/inspect.ts";
+import { selectRun } from "../run/select.ts";
 import { makeCommand, parse } from "./command.ts";
 import type { Context } from "./context.ts";
 

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "vitest";
 import type { RunRecord } from "../core/records.ts";
 import { widthOf } from "../lib/width.ts";
-import type { Conversation } from "../run/run.ts";
+import type { Conversation } from "../run/inspect.ts";
 import { conversationTable } from "./adopt.ts";
 import { checkTable } from "./certify.ts";
 import { engineTable, findingLines } from "./doctor.ts";

@@ -10,16 +10,10 @@ import type { RunRecord } from "../core/records.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { numberIn, stringIn } from "../lib/json.ts";
 import { redactValue } from "../lib/secrets.ts";
-import {
-  type Deps,
-  findEngine,
-  liveOwner,
-  redactorFor,
-  secretOptions,
-  setUpEngine,
-  engineDefaults,
-  withoutRepository,
-} from "../run/run.ts";
+import { type Deps } from "../run/run.ts";
+import { findEngine, redactorFor, setUpEngine, withoutRepository } from "../run/engine-setup.ts";
+import { liveOwner } from "../run/inspect.ts";
+import { engineDefaults, secretOptions } from "../run/engine-access.ts";
 import { type FileLock, lockFile } from "../store/store.ts";
 import { type Brake, directoryFor, type LiveBatch, liveOwnerIn, requestStop, stopWorkIn } from "./brake.ts";
 import { afterOthers, type IssueDecision, decide, type BatchPolicy, undoneOf } from "./decide.ts";

@@ -9,7 +9,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { DeniedCall } from "../core/events.ts";
 import { exitCodeOf, Fault } from "../core/faults.ts";
 import { untilText } from "../lib/until.ts";
-import { storedDenials } from "../run/run.ts";
+import { storedDenials } from "../run/engine-access.ts";
 import { obeyRequests } from "./brake.ts";
 import {
   type IssueDecision,

@@ -4,7 +4,8 @@
  */
 import type { DeniedCall, Outcome } from "../core/events.ts";
 import { Fault, type FaultCode } from "../core/faults.ts";
-import { type AttemptResult, resumeRun, startRun, tellsTools, type Watch } from "../run/run.ts";
+import { type AttemptResult, resumeRun, startRun, type Watch } from "../run/run.ts";
+import { tellsTools } from "../run/engine-access.ts";
 import { firstPrompt, type SentIssue, sentOf } from "./prompt.ts";
 import { repositorySlug } from "./repository.ts";
 import type { IssueProgress } from "./issue-progress.ts";

@@ -154,13 +154,17 @@ class LiveTurn implements ReviewTurn {
     const { comments, resume } = order;
     if (comments.length === 0) throw new Fault("usage", "There are no comments that Codex could be given.");
     const [
-      { ownRules, redactorFor, resumeRun, startRun, withoutRepository },
+      { resumeRun, startRun },
+      { ownRules },
+      { redactorFor, withoutRepository },
       { composePrompt, markOf },
       { TurnRecorder: Opened },
       { reviewsDirectory },
       { soleTurn },
     ] = await Promise.all([
       import("../run/run.ts"),
+      import("../run/engine-access.ts"),
+      import("../run/engine-setup.ts"),
       import("./prompt.ts"),
       import("./turn-recorder.ts"),
       import("./transcript.ts"),
@@ -389,7 +393,7 @@ class LiveTurn implements ReviewTurn {
     const begun = this.#book?.begun ?? false;
     if (begun) this.#close(resume === null && !STORAGE.has(fault.code) ? "failed" : "interrupted", null);
     if (resume === null || begun || !UNCONTINUABLE.has(fault.code)) throw fault;
-    const { isUndecided } = await import("../run/run.ts");
+    const { isUndecided } = await import("../run/inspect.ts");
     const undecided = isUndecided(fault);
     // The user must not be asked again about a conversation that no longer exists.
     if (GONE.has(fault.code) && !undecided) this.#close("failed", null);

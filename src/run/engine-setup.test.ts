@@ -7,7 +7,8 @@ import { isRootOnly } from "../state/state.ts";
 import { codex } from "../engines/codex.ts";
 import { demo } from "../engines/demo.ts";
 import type { Command, SettingsFile } from "../engines/engine.ts";
-import { findEngine, settingsEnv, setUpEngine, foldersIn, trustNow } from "./engine-setup.ts";
+import { findEngine, settingsEnv, setUpEngine } from "./engine-setup.ts";
+import { foldersIn, trustNow } from "./folder-trust.ts";
 
 const dir = mkdtempSync(join(tmpdir(), "reprise-settings-"));
 afterAll(() => rmSync(dir, { recursive: true, force: true }));

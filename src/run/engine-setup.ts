@@ -1,8 +1,7 @@
 /**
  * Everything about an engine that depends on this machine: its program, version, home and environment.
  */
-import { readFileSync } from "node:fs";
-import { dirname, isAbsolute, join, resolve, sep } from "node:path";
+import { dirname, isAbsolute, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import {
   checkOwnDirectory,
@@ -10,32 +9,20 @@ import {
   fileStamp,
   isRootOnly,
   readRecord,
-  realPath,
   saveSettings,
   sharedLock,
   writeAtomic,
 } from "../state/state.ts";
-import type { Access } from "../core/config-issues.ts";
 import type { EngineConfig } from "../core/config.ts";
-import type { DeniedCall } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
-import type { Launch, RightsVariable, RunRecord } from "../core/records.ts";
-import { sessionFiles } from "../drivers/drivers.ts";
-import {
-  accessOptions,
-  customEngine,
-  DEMO_PROGRAM,
-  ENGINES,
-  type HeldAccess,
-  keepNative,
-  widerStart,
-} from "../engines/engines.ts";
-import type { AttemptRequest, Command, Engine, SettingsFile } from "../engines/engine.ts";
+import { customEngine, DEMO_PROGRAM, ENGINES } from "../engines/engines.ts";
+import type { Command, Engine, SettingsFile } from "../engines/engine.ts";
 import { nearest } from "../lib/suggest.ts";
 import { inTurn } from "../store/store.ts";
 import type { Deps } from "./deps.ts";
-import { checkoutsOf } from "./git.ts";
-import { redactorFor, rightsVariables, storableArgs } from "./launch.ts";
+
+export { environmentAt, planWorkplace, withoutRepository } from "./isolate.ts";
+export { redactorFor, storableArgs } from "./launch.ts";
 
 export interface EngineSetup {
   readonly engine: Engine;
@@ -207,140 +194,4 @@ function missing(deps: Deps, engine: Engine): Fault {
       `Install it, or name it in the config: [engines.${engine.id}] program = "/path/to/${engine.program}". \`reprise doctor\` lists what is found.`,
     { facts: { engine: engine.id, program: name } },
   );
-}
-
-/** The native options by which a start of this engine is held to the level; the user's own come before it. */
-export function heldAccess(
-  deps: Deps,
-  engineId: string,
-  level: Access,
-  native: readonly string[],
-): HeldAccess {
-  const engine = findEngine(deps, engineId);
-  const { defaultArgs } = environmentOf(deps, engine, []);
-  return accessOptions(engine, level, [...defaultArgs, ...native], ownRules(deps, engineId));
-}
-
-function textOf(path: string): string {
-  try {
-    return readFileSync(path, "utf8");
-  } catch {
-    return "";
-  }
-}
-
-/** Rules of the user's own, in the engine's config, that an option of ours would switch off; null: there are none. */
-export function ownRules(deps: Deps, engineId: string): string | null {
-  const engine = findEngine(deps, engineId);
-  const { home } = environmentOf(deps, engine, []);
-  const profile = engine.access?.profile;
-  for (const file of profile?.files ?? []) {
-    const path = home === null ? file : resolve(home, file);
-    const rules = isAbsolute(path) ? (profile?.in(textOf(path)) ?? null) : null;
-    if (rules !== null) return `${rules} in ${path}`;
-  }
-  return null;
-}
-
-export interface EnginePlace {
-  readonly cwd: string;
-  /** Where its repository is, if `cwd` is yet to be made. */
-  readonly checkout: string;
-  readonly args: readonly string[];
-  readonly interactive: boolean;
-}
-
-/** What a start of now finds: whether the engine's own settings, and the options over them, trust the folder. */
-export function trustNow(
-  { engine, home }: Pick<EngineSetup, "engine" | "home">,
-  place: EnginePlace,
-): Pick<Launch, "folderTrust"> {
-  const trust = engine.folderTrust;
-  const { folders } = foldersIn(engine, place);
-  if (trust === undefined || folders === undefined) return {};
-  const files = trust.files.map((file) => (home === null ? file : resolve(home, file)));
-  const said = trust.in(files.filter(isAbsolute).map(textOf), folders, place.args);
-  return { folderTrust: said === "unset" && place.interactive ? "trusted" : said };
-}
-
-/** The folder of a run that begins, as its record and as its engine's command need it. */
-export function startFolder(
-  setup: Pick<EngineSetup, "engine" | "home">,
-  request: { readonly cwd: string; readonly isolate: Launch["isolate"] },
-  part: Omit<EnginePlace, "checkout">,
-) {
-  const place = { ...part, checkout: request.isolate === "worktree" ? request.cwd : part.cwd };
-  const trust = trustNow(setup, place);
-  const own: Pick<AttemptRequest, "ownFolder"> = request.isolate === "dir" ? { ownFolder: true } : {};
-  return { trust, folder: { ...trust, ...foldersIn(setup.engine, place), ...own } };
-}
-
-/** The folders by which the engine's settings may know the one that it works in. */
-export function foldersIn(
-  { folderTrust: trust }: Engine,
-  { cwd, checkout, args }: Omit<EnginePlace, "interactive">,
-): Pick<AttemptRequest, "folders"> {
-  if (trust === undefined) return {};
-  const given = trust.workplace(args, cwd);
-  const place = realPath(given) ?? given;
-  const isNew = checkout !== cwd && (place === cwd || place.startsWith(`${cwd}${sep}`));
-  // A worktree that is yet to be made shares with the checkout nothing but the main one.
-  return { folders: [place, ...(isNew ? checkoutsOf(checkout).slice(-1) : checkoutsOf(place))] };
-}
-
-/** What every start of an engine has besides what the user gives. */
-export interface EngineDefaults {
-  /** Native arguments of the config. */
-  readonly args: readonly string[];
-  /** Variables that bear on what the engine may do. */
-  readonly rights: readonly RightsVariable[];
-}
-
-export function engineDefaults(deps: Deps, engineId: string): EngineDefaults {
-  const engine = findEngine(deps, engineId);
-  const { env, defaultArgs } = environmentOf(deps, engine, []);
-  const rights = rightsVariables(engine, env).map(({ name, sha256 }) => ({ name, sha256 }));
-  return { args: defaultArgs, rights };
-}
-
-/** By which option of the config a start may get more than it would have had with the arguments `had`; null: by none. */
-export function widerNow(
-  deps: Deps,
-  engineId: string,
-  level: Access,
-  args: Pick<Parameters<typeof widerStart>[2], "had" | "native" | "asked" | "refused">,
-): ReturnType<typeof widerStart> {
-  const engine = findEngine(deps, engineId);
-  return widerStart(engine, level, { ...args, now: environmentOf(deps, engine, []).defaultArgs });
-}
-
-/**
- * Options of a start, the user's and those of the config, with a secret in them. It is not stored, so a run that begins
- * with them never has a second attempt.
- */
-export function secretOptions(deps: Deps, engineId: string, native: readonly string[]): readonly string[] {
-  const engine = findEngine(deps, engineId);
-  const { env, defaultArgs } = environmentOf(deps, engine, []);
-  return storableArgs([...defaultArgs, ...native], redactorFor(env, []), engine).redacted;
-}
-
-/** The option that says what a later attempt of the run may do, with these native ones; null: the engine's own default. */
-export function heldInRun(deps: Deps, run: RunRecord, native: readonly string[]): string | null {
-  const engine = findEngine(deps, run.agentName);
-  const { given, message } = run.launch;
-  return accessOptions(engine, "edit", keepNative(engine, given, native, message !== null)).by;
-}
-
-/** Whether every tool call of an attempt with these native arguments is seen in its output. */
-export function tellsTools(deps: Deps, engineId: string, args: readonly string[]): boolean {
-  const words = findEngine(deps, engineId).tellsTools;
-  return words?.every((word) => args.includes(word)) ?? false;
-}
-
-/** Tool calls of the last turn that the engine refused, from its own store; null: only its output tells. */
-export async function storedDenials(deps: Deps, run: RunRecord): Promise<readonly DeniedCall[] | null> {
-  const engine = findEngine(deps, run.agentName);
-  const session = run.session.value;
-  if (engine.denied === undefined || session === null || run.engineHome === null) return null;
-  return engine.denied(session, { home: run.engineHome, cwd: run.cwd }, sessionFiles());
 }

@@ -8,14 +8,9 @@ import type { RunRecord } from "../core/records.ts";
 import type { PolicyEntry } from "../core/runbook.ts";
 import type { AgentRecord } from "../core/supervision.ts";
 import { type HolderLink, launchHolder } from "../detached/detached.ts";
-import {
-  type Deps,
-  dryRun,
-  environmentAt,
-  redactorFor,
-  refusedStart,
-  type ResumeRequest,
-} from "../run/run.ts";
+import { type Deps, type ResumeRequest } from "../run/run.ts";
+import { dryRun, refusedStart } from "../run/inspect.ts";
+import { environmentAt, redactorFor } from "../run/engine-setup.ts";
 import { agentAttemptOptions, endAgent, endIfStopped, endRun, isActive } from "./agents.ts";
 import { escalate } from "./escalate.ts";
 import { plainEnv, runGate } from "../process/process.ts";

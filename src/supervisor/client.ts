@@ -8,7 +8,7 @@ import { closeSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { daemonLock, openLog, readOwnText, runtimeDir } from "../state/state.ts";
+import { assertOwnState, daemonLock, openLog, readOwnText, runtimeDir } from "../state/state.ts";
 import { Fault } from "../core/faults.ts";
 import { numberIn, parseObject, stringIn } from "../lib/json.ts";
 import { detachedEnv } from "../detached/detached.ts";
@@ -98,7 +98,7 @@ export async function ensureDaemon(
     const found = await tryToFind(deps, end);
     if (found?.version === version) return found;
     if (found === null) {
-      (await import("../run/run.ts")).assertOwnState(deps);
+      assertOwnState(deps);
       starting("starting the supervisor");
       return launchDaemon(deps, version, end);
     }

@@ -13,7 +13,8 @@ import type { AgentDefinition, PipelineDefinition, RunbookSource } from "../core
 import type { AgentRecord, PipelineRecord } from "../core/supervision.ts";
 import { isSecretName } from "../lib/secrets.ts";
 import { shellLine } from "../lib/shell.ts";
-import { assertReachable, type Deps, planWorkplace } from "../run/run.ts";
+import { assertReachable, type Deps } from "../run/run.ts";
+import { planWorkplace } from "../run/engine-setup.ts";
 import { cancelled, entryOf, nextOf, resumed } from "./reduce.ts";
 import { redactorOf, refuseSecretPipeline } from "./secrets.ts";
 

@@ -5,7 +5,8 @@
 import { Fault } from "../core/faults.ts";
 import type { AgentDefinition, PipelineDefinition } from "../core/runbook.ts";
 import type { Redact } from "../lib/secrets.ts";
-import { allEngines, type Deps, redactorFor, storableArgs } from "../run/run.ts";
+import { type Deps } from "../run/run.ts";
+import { allEngines, redactorFor, storableArgs } from "../run/engine-setup.ts";
 
 const INSTEAD = "Leave it out, and name the variable or the file that has it.";
 

@@ -1,0 +1,156 @@
+/**
+ * One attempt of a run, of a start as of a resume: makes the job for the attempt runner, proves the conversation that
+ * came back, and finishes with the last copy of the session.
+ */
+import { saveReceipt, storable, sweepTemp } from "../state/state.ts";
+import { Fault } from "../core/faults.ts";
+import type { AttemptKind, AttemptRecord, Mode, Receipt, RunRecord } from "../core/records.ts";
+import type { Command } from "../engines/engine.ts";
+import type { Redact } from "../lib/secrets.ts";
+import { runAttempt } from "./attempt-runner.ts";
+import { type Deps, isoNow } from "./deps.ts";
+import { type EngineSetup, settingsEnv, versionOf } from "./engine-setup.ts";
+import { copiesLeft, takeEscrow } from "./escrow.ts";
+import { environmentAt } from "./isolate.ts";
+import type { Job, Watch } from "./job.ts";
+import { hiddenNames, redactorFor } from "./launch.ts";
+import { isDead, type RunLease } from "./leases.ts";
+import { ownsAttempt } from "./ledger.ts";
+import type { Limits } from "./liveness.ts";
+import { exitCodeFor } from "./outcome.ts";
+import { offerFor, type ParentOffer, parentOffer, type ResumeOffer } from "./resumable.ts";
+import { receiptFor } from "./witness.ts";
+
+export interface AttemptOptions {
+  readonly mode: Mode | "auto";
+  readonly limits: Limits;
+  /** The size of the caller's terminal, where it has one to lend. A UI that is asked for by `ui` needs none. */
+  readonly terminal: { readonly cols: number; readonly rows: number } | null;
+}
+
+export interface AttemptResult {
+  readonly run: RunRecord;
+  readonly attempt: AttemptRecord;
+  readonly receipt: Receipt | null;
+  readonly exitCode: number;
+  /** What to type next, looked up when it is asked for. */
+  offer(): Promise<ResumeOffer>;
+  /** Of a fork: what leads to the conversation that it was made of. Null: it is none. */
+  parentOffer(): Promise<ParentOffer | null>;
+  /** Copies the engine's session into the run and lets go of it. To be awaited after the summary was shown. */
+  finish(): Promise<void>;
+}
+
+/** The terminal of a UI that nobody looks at yet. */
+const UNSEEN = { cols: 120, rows: 40 };
+
+export interface AttemptPlan {
+  readonly run: RunRecord;
+  readonly setup: EngineSetup;
+  readonly command: Command;
+  readonly hold: RunLease;
+  readonly kind: AttemptKind;
+  readonly interactive: boolean;
+  readonly message: string | null;
+  readonly native: readonly string[];
+  readonly env: readonly (readonly [string, string])[];
+  readonly request: AttemptOptions;
+  readonly continues: { readonly session: string; readonly restored: boolean } | null;
+}
+
+export async function makeAttempt(deps: Deps, watch: Watch, plan: AttemptPlan): Promise<AttemptResult> {
+  const { run, setup, command, hold } = plan;
+  for (const warning of command.warnings ?? []) deps.log.warn(warning);
+  if (command.expects !== null && plan.kind !== "resume") await hold.holdSession(run, command.expects);
+  const redact = redactorFor(setup.env, plan.env);
+  const held = await runAttempt(deps, jobOf(deps, plan, redact), watch);
+  const receipt =
+    plan.continues === null
+      ? null
+      : storable(receiptFor(held, { ...plan, continues: plan.continues, at: isoNow(deps) }), redact);
+  if (receipt !== null && ownsAttempt(run, held.attempt))
+    await orWarn(deps, "the receipt was not written", () => saveReceipt(run.runDirectory, receipt));
+  const { outcome } = held.attempt;
+  return {
+    run: held.run,
+    attempt: held.attempt,
+    receipt,
+    exitCode: outcome === null ? 70 : exitCodeFor(outcome, held.stop),
+    offer: () => offerFor(deps, held.run),
+    parentOffer: () => parentOffer(deps, held.run),
+    finish: async () => {
+      await held.copied;
+      const after = await takeEscrow(deps, setup, { run: held.run, fence: hold.fence });
+      for (const warning of copiesLeft(setup.engine, run, after)) deps.log.warn(warning);
+      await orWarn(deps, "the lease was not given back; it ends with this process", () => hold.release());
+      // Nobody has to wait for it.
+      if (deps.state.writable) await sweepTemp(deps.state, deps.clock, isDead(deps), "beside");
+    },
+  };
+}
+
+/** What the holder needs to know of the attempt. */
+function jobOf(deps: Deps, plan: AttemptPlan, redact: Redact): Job {
+  const { run, setup, command, hold, request } = plan;
+  const settings = settingsEnv(deps, command, setup.env);
+  return {
+    run,
+    engine: setup.engine,
+    command,
+    kind: plan.kind,
+    mode: plan.interactive ? "pty" : headlessMode(plan),
+    interactive: plan.interactive,
+    program: setup.program,
+    native: plan.native,
+    message: plan.message,
+    env: { ...placedEnv(deps, plan), ...command.env, ...settings.env },
+    engineHome: setup.home,
+    startsApart: settings.apart,
+    limits: request.limits,
+    fence: hold.fence,
+    redact,
+    hidden: hiddenNames(setup.env, plan.env),
+    ...sizeFor(plan),
+    // Whatever goes wrong while asking for it, a version stops nothing.
+    version: versionOf(deps, setup.engine, setup.program).catch(() => null),
+    diagnostics: [...(command.warnings ?? []), ...settings.notes],
+    continues: plan.continues?.session ?? null,
+    onSession: async (session) => {
+      await hold.holdSession(run, session);
+      await hold.releaseChoice(run);
+      // The engine has read the conversation that it copies, which may go on now.
+      if (run.parent !== undefined && session !== run.parent.session)
+        await hold.releaseSession(run, run.parent.session);
+    },
+    onLeaseLost: (listener) => hold.onLost(listener),
+    leaseLost: () => hold.lost(),
+  };
+}
+
+/** What the user set for this run or this engine stays, whatever place the run works in. */
+function placedEnv(deps: Deps, { run, setup, env }: AttemptPlan): EngineSetup["env"] {
+  const wanted = { ...deps.config.engines[setup.engine.id]?.env, ...Object.fromEntries(env) };
+  return { ...(environmentAt(deps, run.cwd, setup.env) as EngineSetup["env"]), ...wanted };
+}
+
+/** The attempt is over and recorded: what fails after it is said, and changes nothing. */
+async function orWarn(deps: Deps, what: string, act: () => void | Promise<void>): Promise<void> {
+  try {
+    await act();
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    deps.log.warn(`${what}: ${error.message}`);
+  }
+}
+
+function sizeFor({ interactive, request }: AttemptPlan): Pick<Job, "size"> {
+  if (request.terminal !== null) return { size: request.terminal };
+  return interactive ? { size: UNSEEN } : {};
+}
+
+/** A run that began in a UI goes on without one on pipes, where no tool can write lines in the engine's name. */
+function headlessMode({ run, command, request }: AttemptPlan): Mode {
+  if (command.dialogue !== undefined) return "pipe";
+  if (request.mode !== "auto") return request.mode;
+  return run.launch.interactive ? "pipe" : run.launch.mode;
+}

@@ -1,0 +1,148 @@
+/** Starts a run: records it, then makes its first attempt. `--run-dir` starts a new conversation in an existing run. */
+import { join } from "node:path";
+import { saveRunFile } from "../state/state.ts";
+import { Fault } from "../core/faults.ts";
+import type { RunRecord } from "../core/records.ts";
+import type { Engine } from "../engines/engine.ts";
+import { earlierChoice } from "../engines/engines.ts";
+import { type AttemptOptions, type AttemptResult, makeAttempt } from "./attempt.ts";
+import { changedNow, type Deps } from "./deps.ts";
+import { findEngine, setUpEngine } from "./engine-setup.ts";
+import { startFolder } from "./folder-trust.ts";
+import { planWorkplace, type Workplace } from "./isolate.ts";
+import type { Watch } from "./job.ts";
+import { assertHiddenMessage, redactorFor, withRightsFiles } from "./launch.ts";
+import { assertNoChoice, leaseRun } from "./leases.ts";
+import { assertStartable, newRun, newRunId, recordRun, warnOfUnresumable } from "./new-run.ts";
+import type { ResumeOptions } from "./prepare.ts";
+import { resumeRun } from "./resume.ts";
+import { selectRunDir } from "./select.ts";
+import { assertNobodyIn } from "./stop.ts";
+
+export interface StartRequest extends AttemptOptions {
+  readonly engine: string;
+  readonly message: string | null;
+  readonly native: readonly string[];
+  readonly env: readonly (readonly [string, string])[];
+  /** Absolute, symlinks resolved. */
+  readonly cwd: string;
+  /** The user named it. */
+  readonly cwdGiven: boolean;
+  readonly isolate: "dir" | "worktree" | null;
+  /** With a worktree: a branch to be made for it, and the commit it begins at. Absent: none, and that of `cwd`. */
+  readonly branch?: string;
+  readonly from?: string;
+  /** Adds the attempt to this run instead of a new one. */
+  readonly runDir: string | null;
+  readonly name: string | null;
+  readonly subject: string | null;
+  readonly trustCwd: boolean;
+  readonly escrow: boolean;
+  /** Opens the engine's UI, also for a message and for nobody who looks at it yet. */
+  readonly ui?: true;
+  /** Chosen and recorded by the caller; a run that has it already is `run_busy`. Absent: any. */
+  readonly runId?: string;
+  /** Talks with the agent while it works. Absent: it works alone. */
+  readonly dialogue?: ResumeOptions["dialogue"];
+}
+
+export async function startRun(deps: Deps, request: StartRequest, watch: Watch): Promise<AttemptResult> {
+  const engine = findEngine(deps, request.engine);
+  if (request.runDir !== null) return startInRun(deps, engine, { ...request, runDir: request.runDir }, watch);
+  const setup = setUpEngine(deps, engine, request.env);
+  const runId = request.runId ?? (await newRunId(deps, engine.id));
+  const workplace = await planWorkplace(deps, join(deps.state.runsRoot, runId), request);
+  const given = [...setup.defaultArgs, ...request.native];
+  const interactive = assertStartable(engine, request, given);
+  const { cwd } = workplace;
+  const { trust, folder } = startFolder(setup, request, { cwd, args: given, interactive });
+  const chosen = engine.can.chooseSession ? deps.newSessionId() : null;
+  const command = engine.command({
+    kind: "start",
+    interactive,
+    message: request.message,
+    session: chosen,
+    forkTo: null,
+    given,
+    givenHasNoPrompt: request.message !== null,
+    native: [],
+    cwd,
+    tag: `reprise-${runId.slice(-8)}-1`,
+    trustCwd: request.trustCwd,
+    ...folder,
+    ...(request.ui === true ? { watched: true } : {}),
+    ...(request.dialogue === undefined ? {} : { dialogue: request.dialogue }),
+  });
+  assertHiddenMessage(command, request.message, redactorFor(setup.env, request.env));
+  const wanted = newRun(deps, { request, setup, command, runId, cwd, given, interactive, trust });
+  warnOfUnresumable(deps, wanted);
+  const choice = command.expects === null ? earlierChoice(engine, given, request.message !== null) : null;
+  if (choice !== null || (command.expects !== null && command.expects !== chosen))
+    await (await import("./unindexed.ts")).assertMayName(deps, engine.id);
+  // Held before it is recorded: a run that says it is running is never without a living owner.
+  const hold = await leaseRun(deps, wanted);
+  return hold.untilFinished(async () => {
+    // A session that another attempt is in leaves no run behind that never began.
+    if (command.expects !== null) await hold.holdSession(wanted, command.expects);
+    if (choice === null && command.expects !== chosen) await assertNoChoice(deps, wanted);
+    if (command.expects !== null && command.expects !== chosen)
+      await assertNobodyIn(deps, wanted, command.expects);
+    if (choice !== null) {
+      await hold.holdChoice(wanted);
+      await (await import("./unindexed.ts")).assertMayChoose(deps, engine, wanted, choice);
+    }
+    const recorded = await recordRun(deps, wanted);
+    await makeOrFail(deps, recorded, workplace, hold.fence);
+    const run = withRightsFiles(engine, recorded, given, setup.env);
+    const plan = { run, setup, command, hold, interactive, request, env: request.env };
+    return makeAttempt(deps, watch, {
+      ...plan,
+      message: request.message,
+      kind: "start",
+      native: [],
+      continues: null,
+    });
+  });
+}
+
+/** `--run-dir`: a new conversation in an old run, with the options of that run and, within I12, the native ones given now. */
+async function startInRun(
+  deps: Deps,
+  engine: Engine,
+  request: StartRequest & { readonly runDir: string },
+  watch: Watch,
+): Promise<AttemptResult> {
+  const run = await selectRunDir(deps, request.runDir, engine.id);
+  if (request.isolate !== null || (request.cwd !== run.cwd && request.cwdGiven)) {
+    throw new Fault(
+      "usage",
+      `Run ${run.handle} works in ${run.cwd}; --cwd and --isolate do not go with --run-dir.`,
+      {
+        facts: { handle: run.handle, cwd: run.cwd },
+      },
+    );
+  }
+  if (request.message === null && !run.launch.interactive) {
+    throw new Fault("usage", `A new conversation in run ${run.handle} needs a prompt.`, {
+      facts: { handle: run.handle },
+    });
+  }
+  const hasTerminal = request.terminal !== null;
+  return resumeRun(
+    deps,
+    { ...request, selector: run.runId, want: "fresh", damage: "refuse", keep: false, hasTerminal },
+    watch,
+  );
+}
+
+/** A run whose place could not be made never had an attempt, and says so. */
+async function makeOrFail(deps: Deps, run: RunRecord, workplace: Workplace, fence: number): Promise<void> {
+  try {
+    await workplace.make();
+  } catch (error) {
+    const failed: RunRecord = { ...run, status: "failed", updatedAt: changedNow(deps, run) };
+    saveRunFile(failed);
+    await deps.store.saveRun(failed, fence);
+    throw error;
+  }
+}
