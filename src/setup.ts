@@ -76,7 +76,7 @@ async function inStep(deps: Deps): Promise<Deps> {
   if (!(await isBehind(deps))) return deps;
   try {
     if (state.refusal !== null) throw state.refusal;
-    const repaired = await (await import("./run/rebuild.ts")).catchUp(deps);
+    const repaired = await (await import("./run/index/rebuild.ts")).catchUp(deps);
     log.warn(repaired);
     return { ...deps, repaired };
   } catch (error) {
@@ -90,7 +90,7 @@ async function isBehind({ state, store }: Deps): Promise<boolean> {
   if (state.generation > (await store.generation())) return true;
   // The stamp may be an old copy as well: a run directory that the index does not know reveals it.
   const unknown = state.runIds.length === 0 ? [] : await store.unknownRuns(state.runIds);
-  return unknown.length > 0 && (await import("./run/unindexed.ts")).areRuns(state, unknown);
+  return unknown.length > 0 && (await import("./run/index/unindexed.ts")).areRuns(state, unknown);
 }
 
 /** The user's config, then the project's if it is allowed. */
@@ -136,7 +136,7 @@ async function openOrEnd(state: StateDir, options: IndexOptions): ReturnType<typ
     const isGone = error instanceof Fault && error.code === "index_damaged" && state.writable;
     if (!isGone || options.ends === undefined) throw error;
     const { ends, log, processes: known } = options;
-    const { endUnindexed, forsakeUnindexed } = await import("./run/unindexed.ts");
+    const { endUnindexed, forsakeUnindexed } = await import("./run/index/unindexed.ts");
     const isOver =
       options.ownerGone === true
         ? await forsakeUnindexed(state, ends, known)
@@ -195,7 +195,9 @@ async function openOrRebuild(state: StateDir, log: Log, known: Processes): Promi
         ),
     });
   const renewed = async (what: (setAside: string | null) => string) => {
-    const { runs, setAside } = await (await import("./run/rebuild.ts")).rebuildIndex(state, open, log, known);
+    const { runs, setAside } = await (
+      await import("./run/index/rebuild.ts")
+    ).rebuildIndex(state, open, log, known);
     log.warn(
       `${what(setAside)} rebuilt with ${runs} ${runs === 1 ? "run" : "runs"} from the run directories.`,
     );

@@ -11,8 +11,8 @@ import type { Engine, FoundSession } from "../engines/engine.ts";
 import { type Deps, isoNow } from "./deps.ts";
 import { allEngines, environmentOf, findEngine, findProgram, versionOf } from "./engine-setup.ts";
 import { trustNow } from "./folder-trust.ts";
-import { copiesOf } from "./copies.ts";
-import { takeEscrow } from "./escrow.ts";
+import { copiesOf } from "./escrow/copies.ts";
+import { takeEscrow } from "./escrow/escrow.ts";
 import { excerpt, redactorFor, rightsVariables } from "./launch.ts";
 import { leaseRun } from "./leases.ts";
 

@@ -22,7 +22,7 @@ import {
 } from "./leases.ts";
 import { listRuns } from "./select.ts";
 import { endStrays } from "./stop.ts";
-import { conversationAtRisk } from "./resumable.ts";
+import { conversationAtRisk } from "./resume/resumable.ts";
 import { gitDirectoryOf } from "./git.ts";
 import { workAtRisk } from "./unsaved.ts";
 

@@ -6,7 +6,7 @@
 import type { EngineEvent, Exit, Outcome, SeenEvent, Stream, Trouble } from "../core/events.ts";
 import type { Engine } from "../engines/engine.ts";
 import { LineSplitter } from "../lib/lines.ts";
-import { judge } from "./outcome.ts";
+import { judge } from "./attempt/outcome.ts";
 
 export interface Explanation {
   readonly engine: string;

@@ -17,11 +17,11 @@ import type { RunRecord } from "../core/records.ts";
 import type { Engine } from "../engines/engine.ts";
 import { plural } from "../lib/plural.ts";
 import { shellWord } from "../lib/shell.ts";
-import { checkRuns, type Finding, REBUILD } from "./check-runs.ts";
+import { checkRuns, type Finding, REBUILD } from "./index/check-runs.ts";
 import { type Deps, isoNow } from "./deps.ts";
 import { allEngines, environmentOf, findProgram, versionOf } from "./engine-setup.ts";
 import { isDead } from "./leases.ts";
-import { offerFor } from "./resumable.ts";
+import { offerFor } from "./resume/resumable.ts";
 import { listRuns } from "./select.ts";
 import { findLeft } from "./stop.ts";
 

@@ -12,13 +12,13 @@ import { liveOwner } from "./leases.ts";
 import { selectRun } from "./select.ts";
 
 export { type Conversation, findConversations } from "./adopt.ts";
-export { copyId } from "./copies.ts";
+export { copyId } from "./escrow/copies.ts";
 export { type Explanation, explainOutput } from "./explain.ts";
 export { checkHealth, type Health } from "./health.ts";
 export { liveOwner } from "./leases.ts";
-export { isUndecided, refusedStart } from "./plan.ts";
-export { type DryRun, dryRun } from "./prepare.ts";
-export { offerFor, type ParentOffer, type ResumeOffer, whyNotResumable } from "./resumable.ts";
+export { isUndecided, refusedStart } from "./resume/plan.ts";
+export { type DryRun, dryRun } from "./resume/prepare.ts";
+export { offerFor, type ParentOffer, type ResumeOffer, whyNotResumable } from "./resume/resumable.ts";
 
 export interface Inspection {
   readonly run: RunRecord;

@@ -14,7 +14,7 @@ import type { Command, Engine } from "../engines/engine.ts";
 import { isGuarded, namedFiles, secretsAt } from "../engines/engines.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { isSecretName, MIN_KNOWN, type Redact, redactor, urlPasswords } from "../lib/secrets.ts";
-import { inSupervisor } from "./plan.ts";
+import { inSupervisor } from "./resume/plan.ts";
 
 /** Hides the values of all secret-named variables, passwords of URLs in others, and everything that looks like a secret by itself. */
 export function redactorFor(env: Env, given: readonly (readonly [string, string])[]): Redact {

@@ -6,13 +6,13 @@ import { makeRunId } from "../core/ids.ts";
 import type { Launch, Mode, RunRecord } from "../core/records.ts";
 import type { AttemptRequest, Command, Engine } from "../engines/engine.ts";
 import { refusedOption, widerAnew } from "../engines/engines.ts";
-import { earlierRights, type LookedUp } from "./copies.ts";
+import { earlierRights, type LookedUp } from "./escrow/copies.ts";
 import { type Deps, isoNow } from "./deps.ts";
 import { type EngineSetup } from "./engine-setup.ts";
 import { foldersIn } from "./folder-trust.ts";
 import { excerpt, redactorFor, rightsVariables, storableArgs, storableEnv } from "./launch.ts";
-import { optionsOf, resumeCommand } from "./plan.ts";
-import type { PreparedResume, ResumeOptions } from "./prepare.ts";
+import { optionsOf, resumeCommand } from "./resume/plan.ts";
+import type { PreparedResume, ResumeOptions } from "./resume/prepare.ts";
 
 export interface NewRun {
   readonly request: {

@@ -27,14 +27,16 @@ export async function selectRun(deps: Deps, text: string): Promise<RunRecord> {
   if (selector.by === "runId") {
     const run =
       (await rowOf(deps, selector.runId)) ??
-      (await (await import("./rebuild.ts")).recallRun(deps, selector.runId));
+      (await (await import("./index/rebuild.ts")).recallRun(deps, selector.runId));
     if (run === null) throw unknown(text);
     return correctStatus(deps, await asRecorded(deps, run));
   }
   const found = await deps.store.findByHandle(selector.by === "handle" ? selector.handle : selector.prefix);
   const only =
     found[0] ??
-    (selector.by === "handle" ? await (await import("./rebuild.ts")).recallRun(deps, selector.handle) : null);
+    (selector.by === "handle"
+      ? await (await import("./index/rebuild.ts")).recallRun(deps, selector.handle)
+      : null);
   if (only === null) throw unknown(text);
   if (found.length > 1) {
     const list = found.map((run) => `${run.handle} (${run.agentName}, ${run.createdAt})`);
@@ -58,7 +60,7 @@ async function asRecorded(deps: Deps, row: RunRecord): Promise<RunRecord> {
     const { runDirectory } = row;
     if (isDeepStrictEqual({ ...file, runDirectory }, JSON.parse(JSON.stringify(row)))) return row;
     if (row.status === "running" && (await liveOwner(deps, row.runId)) !== null) return row;
-    const found = await (await import("./rebuild.ts")).caughtUp(deps, row.runId, row);
+    const found = await (await import("./index/rebuild.ts")).caughtUp(deps, row.runId, row);
     if (found === null || found === "held") return (await deps.store.getRun(row.runId)) ?? row;
     deps.log.warn(`the index was older than the directory of run ${row.handle}, which was taken instead.`);
     return found;

@@ -5,17 +5,17 @@ import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Engine } from "../engines/engine.ts";
 import { earlierChoice } from "../engines/engines.ts";
-import { type AttemptOptions, type AttemptResult, makeAttempt } from "./attempt.ts";
+import { type AttemptOptions, type AttemptResult, makeAttempt } from "./attempt/attempt.ts";
 import { changedNow, type Deps } from "./deps.ts";
 import { findEngine, setUpEngine } from "./engine-setup.ts";
 import { startFolder } from "./folder-trust.ts";
 import { planWorkplace, type Workplace } from "./isolate.ts";
-import type { Watch } from "./job.ts";
+import type { Watch } from "./attempt/job.ts";
 import { assertHiddenMessage, redactorFor, withRightsFiles } from "./launch.ts";
 import { assertNoChoice, leaseRun } from "./leases.ts";
 import { assertStartable, newRun, newRunId, recordRun, warnOfUnresumable } from "./new-run.ts";
-import type { ResumeOptions } from "./prepare.ts";
-import { resumeRun } from "./resume.ts";
+import type { ResumeOptions } from "./resume/prepare.ts";
+import { resumeRun } from "./resume/resume.ts";
 import { selectRunDir } from "./select.ts";
 import { assertNobodyIn } from "./stop.ts";
 
@@ -78,7 +78,7 @@ export async function startRun(deps: Deps, request: StartRequest, watch: Watch):
   warnOfUnresumable(deps, wanted);
   const choice = command.expects === null ? earlierChoice(engine, given, request.message !== null) : null;
   if (choice !== null || (command.expects !== null && command.expects !== chosen))
-    await (await import("./unindexed.ts")).assertMayName(deps, engine.id);
+    await (await import("./index/unindexed.ts")).assertMayName(deps, engine.id);
   // Held before it is recorded: a run that says it is running is never without a living owner.
   const hold = await leaseRun(deps, wanted);
   return hold.untilFinished(async () => {
@@ -89,7 +89,7 @@ export async function startRun(deps: Deps, request: StartRequest, watch: Watch):
       await assertNobodyIn(deps, wanted, command.expects);
     if (choice !== null) {
       await hold.holdChoice(wanted);
-      await (await import("./unindexed.ts")).assertMayChoose(deps, engine, wanted, choice);
+      await (await import("./index/unindexed.ts")).assertMayChoose(deps, engine, wanted, choice);
     }
     const recorded = await recordRun(deps, wanted);
     await makeOrFail(deps, recorded, workplace, hold.fence);

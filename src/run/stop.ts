@@ -12,7 +12,7 @@ import type { ProcessIdentity, RunRecord } from "../core/records.ts";
 import { plural } from "../lib/plural.ts";
 import type { LeaseOwner } from "../store/store.ts";
 import type { Deps } from "./deps.ts";
-import { attemptMarker } from "./job.ts";
+import { attemptMarker } from "./attempt/job.ts";
 import { assertAgentGone, elsewhere, forsake, liveOwner } from "./leases.ts";
 import { correctStatus, selectRun } from "./select.ts";
 

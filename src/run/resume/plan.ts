@@ -1,9 +1,9 @@
 /**
  * What a resume does: facts in, one plan out. Nothing has been started, restored or sent when this decides.
  */
-import { type FaultFacts, Fault, type FaultCode } from "../core/faults.ts";
-import type { AttemptKind, AttemptRecord, RunRecord } from "../core/records.ts";
-import type { Located } from "../engines/engine.ts";
+import { type FaultFacts, Fault, type FaultCode } from "../../core/faults.ts";
+import type { AttemptKind, AttemptRecord, RunRecord } from "../../core/records.ts";
+import type { Located } from "../../engines/engine.ts";
 
 export interface ResumeFacts {
   readonly run: RunRecord;

@@ -5,8 +5,8 @@
  * time. A retry without an announced end is no sign of life: an engine without network retries for ever.
  * Pure: the caller passes monotonic time.
  */
-import { formatDuration } from "../lib/duration.ts";
-import type { SeenEvent } from "../core/events.ts";
+import { formatDuration } from "../../lib/duration.ts";
+import type { SeenEvent } from "../../core/events.ts";
 
 export interface Limits {
   readonly idleMs: number | null;

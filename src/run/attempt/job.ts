@@ -1,20 +1,20 @@
 /**
  * What the holder is given, what it shows its caller, and the records with which an attempt begins.
  */
-import type { Redact } from "../lib/secrets.ts";
+import type { Redact } from "../../lib/secrets.ts";
 import { join } from "node:path";
-import { attemptDir, beginAttemptDir, saveAttemptFile, writeAtomic } from "../state/state.ts";
-import type { QuestionAnswer, Observed, Question, SeenEvent, Stream } from "../core/events.ts";
-import { Fault } from "../core/faults.ts";
-import type { AttemptKind, AttemptRecord, Mode, RunRecord, SeenSession } from "../core/records.ts";
-import type { Command, Engine } from "../engines/engine.ts";
-import { observe } from "./conversation.ts";
-import { type Deps, isoNow } from "./deps.ts";
-import { excerpt, storableArgs } from "./launch.ts";
+import { attemptDir, beginAttemptDir, saveAttemptFile, writeAtomic } from "../../state/state.ts";
+import type { QuestionAnswer, Observed, Question, SeenEvent, Stream } from "../../core/events.ts";
+import { Fault } from "../../core/faults.ts";
+import type { AttemptKind, AttemptRecord, Mode, RunRecord, SeenSession } from "../../core/records.ts";
+import type { Command, Engine } from "../../engines/engine.ts";
+import { observe } from "../conversation.ts";
+import { type Deps, isoNow } from "../deps.ts";
+import { excerpt, storableArgs } from "../launch.ts";
 import type { Limits } from "./liveness.ts";
 import type { StopReason } from "./outcome.ts";
 
-export { attemptMarker } from "./leases.ts";
+export { attemptMarker } from "../leases.ts";
 
 export interface Job {
   readonly run: RunRecord;

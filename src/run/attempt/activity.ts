@@ -2,8 +2,8 @@
  * What a live agent is doing, put together from what its engine tells, what it prints and what it reports. Pure: the
  * holder looks, listens and passes on; nothing here knows where a fact comes from.
  */
-import type { Activity, EngineEvent, Observed } from "../core/events.ts";
-import type { UiState } from "../engines/engine.ts";
+import type { Activity, EngineEvent, Observed } from "../../core/events.ts";
+import type { UiState } from "../../engines/engine.ts";
 
 /**
  * A state of rest is believed only when it has lasted: a UI that was given a message is idle for a moment before it

@@ -5,13 +5,13 @@
  * to disk when it is first seen (I2); the end is written before anything is said about it.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { agentLock, attemptDir, openTape, removeQuietly, type Tape } from "../state/state.ts";
-import type { EngineEvent, Exit, Outcome, SeenEvent, Stream, Tokens, Trouble } from "../core/events.ts";
-import { Fault } from "../core/faults.ts";
-import { type LiveAgent, TAIL_BYTES } from "../drivers/drivers.ts";
+import { agentLock, attemptDir, openTape, removeQuietly, type Tape } from "../../state/state.ts";
+import type { EngineEvent, Exit, Outcome, SeenEvent, Stream, Tokens, Trouble } from "../../core/events.ts";
+import { Fault } from "../../core/faults.ts";
+import { type LiveAgent, TAIL_BYTES } from "../../drivers/drivers.ts";
 import { connectDialogue, endRest, noteUnheard, Questions, StartTurn } from "./connect.ts";
-import { type Deps, isoNow } from "./deps.ts";
-import { EscrowKeeper, PUT_BACK } from "./escrow-keeper.ts";
+import { type Deps, isoNow } from "../deps.ts";
+import { EscrowKeeper, PUT_BACK } from "../escrow/escrow-keeper.ts";
 import {
   chosenSession,
   type AttemptEnd,
@@ -23,7 +23,7 @@ import {
   type Watch,
   withHooks,
 } from "./job.ts";
-import { lastWords } from "./launch.ts";
+import { lastWords } from "../launch.ts";
 import { Ledger } from "./ledger.ts";
 import {
   delayed,
@@ -36,7 +36,7 @@ import {
 } from "./liveness.ts";
 import { Observer } from "./observer.ts";
 import { judge, type StopReason } from "./outcome.ts";
-import { offerFor } from "./resumable.ts";
+import { offerFor } from "../resume/resumable.ts";
 import { NO_EXIT, type Verdict, Witness } from "./witness.ts";
 
 /** A version is worth knowing, and not worth waiting for. */

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { Activity, EngineEvent, Observed, Trouble } from "../core/events.ts";
-import type { UiState } from "../engines/engine.ts";
+import type { Activity, EngineEvent, Observed, Trouble } from "../../core/events.ts";
+import type { UiState } from "../../engines/engine.ts";
 import { firstSight, sawEvents, sawNothing, sawOutput, sawUi, statusIn } from "./activity.ts";
 
 const LIMIT: Trouble = { kind: "rate_limited", message: "429" };

@@ -4,14 +4,14 @@
  * Each change goes to the run directory first, synchronously, then to the index: the directory is the truth for
  * what happened, so an index that cannot be written right now loses nothing and is repaired from it later.
  */
-import type { Redact } from "../lib/secrets.ts";
+import type { Redact } from "../../lib/secrets.ts";
 import { join } from "node:path";
-import { attemptDir, readRecord, saveAttemptFile, saveRunFile, storable } from "../state/state.ts";
-import { Fault } from "../core/faults.ts";
-import type { AttemptRecord, RunRecord } from "../core/records.ts";
-import { objectIn } from "../lib/json.ts";
-import { identityIn } from "../store/store.ts";
-import { changedNow, type Deps } from "./deps.ts";
+import { attemptDir, readRecord, saveAttemptFile, saveRunFile, storable } from "../../state/state.ts";
+import { Fault } from "../../core/faults.ts";
+import type { AttemptRecord, RunRecord } from "../../core/records.ts";
+import { objectIn } from "../../lib/json.ts";
+import { identityIn } from "../../store/store.ts";
+import { changedNow, type Deps } from "../deps.ts";
 
 export interface LedgerStart {
   readonly run: RunRecord;

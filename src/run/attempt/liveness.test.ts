@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { EngineEvent } from "../core/events.ts";
+import type { EngineEvent } from "../../core/events.ts";
 import {
   delayed,
   type Expired,

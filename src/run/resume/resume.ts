@@ -1,12 +1,12 @@
 /** Resumes a run: prepares what changes nothing, takes the session's lease, restores a copy if the plan asks for it. */
-import { assertOwnState } from "../state/state.ts";
-import { Fault } from "../core/faults.ts";
-import type { RunRecord } from "../core/records.ts";
-import { type AttemptOptions, type AttemptResult, makeAttempt } from "./attempt.ts";
-import type { Deps } from "./deps.ts";
-import { leaveCopy, recoverEscrow, restoreEscrow } from "./escrow.ts";
-import type { Watch } from "./job.ts";
-import { recordedEnv } from "./launch.ts";
+import { assertOwnState } from "../../state/state.ts";
+import { Fault } from "../../core/faults.ts";
+import type { RunRecord } from "../../core/records.ts";
+import { type AttemptOptions, type AttemptResult, makeAttempt } from "../attempt/attempt.ts";
+import type { Deps } from "../deps.ts";
+import { leaveCopy, recoverEscrow, restoreEscrow } from "../escrow/escrow.ts";
+import type { Watch } from "../attempt/job.ts";
+import { recordedEnv } from "../launch.ts";
 import {
   assertAgentGone,
   assertAllRecorded,
@@ -16,12 +16,12 @@ import {
   forgetLocks,
   leaseRun,
   type RunLease,
-} from "./leases.ts";
-import { forkedRun, newRunId, recordRun } from "./new-run.ts";
+} from "../leases.ts";
+import { forkedRun, newRunId, recordRun } from "../new-run.ts";
 import { assertKnownRecord, prepareResume, type ResumeOptions } from "./prepare.ts";
 import { assertRunDirectory } from "./resumable.ts";
-import { asItIsNow, recordEnd, selectRun } from "./select.ts";
-import { assertNobodyIn, endLeftBehind } from "./stop.ts";
+import { asItIsNow, recordEnd, selectRun } from "../select.ts";
+import { assertNobodyIn, endLeftBehind } from "../stop.ts";
 
 export interface ResumeRequest extends AttemptOptions, ResumeOptions {
   readonly selector: string;

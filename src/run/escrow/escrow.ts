@@ -23,11 +23,11 @@ import {
   saveRunFile,
   sourceOf,
   wholeOf,
-} from "../state/state.ts";
-import { Fault } from "../core/faults.ts";
-import type { Escrow, EscrowFile, RunRecord } from "../core/records.ts";
-import { restoreFile, sessionFiles, sessionFilesWith, setAside } from "../drivers/drivers.ts";
-import type { Engine } from "../engines/engine.ts";
+} from "../../state/state.ts";
+import { Fault } from "../../core/faults.ts";
+import type { Escrow, EscrowFile, RunRecord } from "../../core/records.ts";
+import { restoreFile, sessionFiles, sessionFilesWith, setAside } from "../../drivers/drivers.ts";
+import type { Engine } from "../../engines/engine.ts";
 import {
   continuesFile,
   copiesOf,
@@ -39,10 +39,10 @@ import {
   lostSince,
   sameFile,
 } from "./copies.ts";
-import { type Deps, isoNow } from "./deps.ts";
-import { type EngineSetup, findEngine } from "./engine-setup.ts";
-import type { RunLease } from "./leases.ts";
-import { resumeCommand } from "./plan.ts";
+import { type Deps, isoNow } from "../deps.ts";
+import { type EngineSetup, findEngine } from "../engine-setup.ts";
+import type { RunLease } from "../leases.ts";
+import { resumeCommand } from "../resume/plan.ts";
 
 interface Taking {
   readonly run: RunRecord;

@@ -2,23 +2,23 @@
  * One attempt of a run, of a start as of a resume: makes the job for the attempt runner, proves the conversation that
  * came back, and finishes with the last copy of the session.
  */
-import { saveReceipt, storable, sweepTemp } from "../state/state.ts";
-import { Fault } from "../core/faults.ts";
-import type { AttemptKind, AttemptRecord, Mode, Receipt, RunRecord } from "../core/records.ts";
-import type { Command } from "../engines/engine.ts";
-import type { Redact } from "../lib/secrets.ts";
+import { saveReceipt, storable, sweepTemp } from "../../state/state.ts";
+import { Fault } from "../../core/faults.ts";
+import type { AttemptKind, AttemptRecord, Mode, Receipt, RunRecord } from "../../core/records.ts";
+import type { Command } from "../../engines/engine.ts";
+import type { Redact } from "../../lib/secrets.ts";
 import { runAttempt } from "./attempt-runner.ts";
-import { type Deps, isoNow } from "./deps.ts";
-import { type EngineSetup, settingsEnv, versionOf } from "./engine-setup.ts";
-import { copiesLeft, takeEscrow } from "./escrow.ts";
-import { environmentAt } from "./isolate.ts";
+import { type Deps, isoNow } from "../deps.ts";
+import { type EngineSetup, settingsEnv, versionOf } from "../engine-setup.ts";
+import { copiesLeft, takeEscrow } from "../escrow/escrow.ts";
+import { environmentAt } from "../isolate.ts";
 import type { Job, Watch } from "./job.ts";
-import { hiddenNames, redactorFor } from "./launch.ts";
-import { isDead, type RunLease } from "./leases.ts";
+import { hiddenNames, redactorFor } from "../launch.ts";
+import { isDead, type RunLease } from "../leases.ts";
 import { ownsAttempt } from "./ledger.ts";
 import type { Limits } from "./liveness.ts";
 import { exitCodeFor } from "./outcome.ts";
-import { offerFor, type ParentOffer, parentOffer, type ResumeOffer } from "./resumable.ts";
+import { offerFor, type ParentOffer, parentOffer, type ResumeOffer } from "../resume/resumable.ts";
 import { receiptFor } from "./witness.ts";
 
 export interface AttemptOptions {

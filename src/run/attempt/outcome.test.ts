@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { Outcome, Trouble } from "../core/events.ts";
+import type { Outcome, Trouble } from "../../core/events.ts";
 import { type AttemptFacts, exitCodeFor, judge, type StopReason } from "./outcome.ts";
 
 const limited: Trouble = { kind: "rate_limited", message: "slow down", resetsAt: "2026-11-16T09:00:00.000Z" };

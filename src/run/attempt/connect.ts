@@ -2,16 +2,16 @@
  * Opens an attempt's agent by the driver that its command asks for, when its turn has come, and puts what the agent asks
  * to the caller.
  */
-import { agentLock, removeQuietly, startLock } from "../state/state.ts";
-import type { QuestionAnswer, Outcome, Question } from "../core/events.ts";
-import { Fault } from "../core/faults.ts";
-import { type DialogueHooks, type LiveAgent, openAgent, openDialogue } from "../drivers/drivers.ts";
-import { type FileLock, lockFile } from "../store/store.ts";
-import type { Deps } from "./deps.ts";
+import { agentLock, removeQuietly, startLock } from "../../state/state.ts";
+import type { QuestionAnswer, Outcome, Question } from "../../core/events.ts";
+import { Fault } from "../../core/faults.ts";
+import { type DialogueHooks, type LiveAgent, openAgent, openDialogue } from "../../drivers/drivers.ts";
+import { type FileLock, lockFile } from "../../store/store.ts";
+import type { Deps } from "../deps.ts";
 import { type Job, attemptMarker, type Watch } from "./job.ts";
-import { prepareLock } from "./leases.ts";
+import { prepareLock } from "../leases.ts";
 import type { Ledger } from "./ledger.ts";
-import { cannotBeEnded } from "./stop.ts";
+import { cannotBeEnded } from "../stop.ts";
 
 export interface DialoguePlace {
   readonly cwd: string;

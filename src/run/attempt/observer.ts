@@ -2,12 +2,12 @@
  * Watches what one live agent is doing and tells the caller: every change, and once a second that something grows. Asks
  * the engine where it can tell; never decides anything.
  */
-import type { Observed, SeenEvent } from "../core/events.ts";
-import type { ProcessIdentity } from "../core/records.ts";
-import { sessionFiles } from "../drivers/drivers.ts";
-import type { LiveUi, UiState } from "../engines/engine.ts";
+import type { Observed, SeenEvent } from "../../core/events.ts";
+import type { ProcessIdentity } from "../../core/records.ts";
+import { sessionFiles } from "../../drivers/drivers.ts";
+import type { LiveUi, UiState } from "../../engines/engine.ts";
 import { firstSight, isSame, sawEvents, sawNothing, sawOutput, sawUi, statusIn } from "./activity.ts";
-import type { Deps } from "./deps.ts";
+import type { Deps } from "../deps.ts";
 import type { Job } from "./job.ts";
 import type { Ledger } from "./ledger.ts";
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { Fault, type FaultCode } from "../core/faults.ts";
-import type { AttemptRecord, RunRecord } from "../core/records.ts";
+import { Fault, type FaultCode } from "../../core/faults.ts";
+import type { AttemptRecord, RunRecord } from "../../core/records.ts";
 import {
   type ResumeDecision,
   goingBack,

@@ -17,15 +17,15 @@ import {
   liveSession,
   putBackLive,
   wholeOf,
-} from "../state/state.ts";
-import { Fault } from "../core/faults.ts";
-import { sessionFiles, watchFolder } from "../drivers/drivers.ts";
-import type { Located } from "../engines/engine.ts";
-import type { Deps } from "./deps.ts";
+} from "../../state/state.ts";
+import { Fault } from "../../core/faults.ts";
+import { sessionFiles, watchFolder } from "../../drivers/drivers.ts";
+import type { Located } from "../../engines/engine.ts";
+import type { Deps } from "../deps.ts";
 import { copiesOf } from "./copies.ts";
 import { copyNow, keepsEscrow, withCopy } from "./escrow.ts";
-import type { Job } from "./job.ts";
-import type { Ledger } from "./ledger.ts";
+import type { Job } from "../attempt/job.ts";
+import type { Ledger } from "../attempt/ledger.ts";
 
 /** How long until the next look for a file that is not there yet: it doubles from the first to the last. */
 const FIRST_LOOK_MS = 100;

@@ -2,17 +2,17 @@
 import { closeSync } from "node:fs";
 import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { assertOwnState, listRunDirs, openLog, readRecord, type StateDir } from "../state/state.ts";
-import type { Log, Processes } from "../core/deps.ts";
-import { Fault } from "../core/faults.ts";
-import type { RunRecord } from "../core/records.ts";
-import { sessionFiles } from "../drivers/drivers.ts";
-import type { Engine } from "../engines/engine.ts";
-import type { earlierChoice } from "../engines/engines.ts";
-import type { Deps } from "./deps.ts";
-import { attemptMarker } from "./job.ts";
-import { lostIn, ownerGoneFile, runKey, type Unrecorded } from "./leases.ts";
-import { agentsLeft } from "./stop.ts";
+import { assertOwnState, listRunDirs, openLog, readRecord, type StateDir } from "../../state/state.ts";
+import type { Log, Processes } from "../../core/deps.ts";
+import { Fault } from "../../core/faults.ts";
+import type { RunRecord } from "../../core/records.ts";
+import { sessionFiles } from "../../drivers/drivers.ts";
+import type { Engine } from "../../engines/engine.ts";
+import type { earlierChoice } from "../../engines/engines.ts";
+import type { Deps } from "../deps.ts";
+import { attemptMarker } from "../attempt/job.ts";
+import { lostIn, ownerGoneFile, runKey, type Unrecorded } from "../leases.ts";
+import { agentsLeft } from "../stop.ts";
 import { caughtUp, type FoundRun, liveOf, readRunDirectory, readRuns } from "./rebuild.ts";
 
 const SILENT: Log = { info() {}, warn() {} };

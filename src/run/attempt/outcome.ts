@@ -4,7 +4,7 @@
  * The engine's own terminal event decides. Exit code 0 is not success: several engines exit 0 after a signal,
  * an empty answer or a rejected permission. Without a terminal event the attempt is interrupted.
  */
-import type { Exit, Outcome, OutcomeResult, Trouble } from "../core/events.ts";
+import type { Exit, Outcome, OutcomeResult, Trouble } from "../../core/events.ts";
 
 /** Why Reprise itself ended the agent. */
 export type StopReason =

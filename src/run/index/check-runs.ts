@@ -14,13 +14,13 @@ import {
   loadReceipt,
   loadRunFile,
   readAgentFile,
-} from "../state/state.ts";
-import { Fault } from "../core/faults.ts";
-import type { Escrow, RunRecord } from "../core/records.ts";
-import { harmlessLine } from "../lib/harmless.ts";
-import type { Deps } from "./deps.ts";
-import { isUnbegun } from "./plan.ts";
-import { whyNotResumable } from "./resumable.ts";
+} from "../../state/state.ts";
+import { Fault } from "../../core/faults.ts";
+import type { Escrow, RunRecord } from "../../core/records.ts";
+import { harmlessLine } from "../../lib/harmless.ts";
+import type { Deps } from "../deps.ts";
+import { isUnbegun } from "../resume/plan.ts";
+import { whyNotResumable } from "../resume/resumable.ts";
 
 export interface Finding {
   /** attention: somebody should do something. note: good to know. */

@@ -22,13 +22,13 @@ import {
   saveAttemptFile,
   saveRunFile,
   type StateDir,
-} from "../state/state.ts";
-import type { Processes, OwnerState } from "../core/deps.ts";
-import type { AttemptRecord, ProcessIdentity, RunRecord } from "../core/records.ts";
-import type { AgentRecord } from "../core/supervision.ts";
-import { openStore, type Store } from "../store/store.ts";
-import { runKey, sessionKey } from "./leases.ts";
-import type { Deps } from "./deps.ts";
+} from "../../state/state.ts";
+import type { Processes, OwnerState } from "../../core/deps.ts";
+import type { AttemptRecord, ProcessIdentity, RunRecord } from "../../core/records.ts";
+import type { AgentRecord } from "../../core/supervision.ts";
+import { openStore, type Store } from "../../store/store.ts";
+import { runKey, sessionKey } from "../leases.ts";
+import type { Deps } from "../deps.ts";
 import { catchUp, isBehind, rebuildIndex } from "./rebuild.ts";
 import { areRuns, forsakeUnindexed } from "./unindexed.ts";
 

@@ -10,17 +10,17 @@ import {
   isEmptied,
   movedWords,
   stateOrigin,
-} from "../state/state.ts";
-import { Fault } from "../core/faults.ts";
-import type { Escrow, RunRecord } from "../core/records.ts";
-import { sessionFiles } from "../drivers/drivers.ts";
-import type { Engine, Located } from "../engines/engine.ts";
-import { shellWord } from "../lib/shell.ts";
-import { copiesOf, copyId, damageOf, isElsewhere, lackedWith, copyName, whyStuck } from "./copies.ts";
-import { type BatchLease, batchHoldOf, type Deps } from "./deps.ts";
-import { allEngines } from "./engine-setup.ts";
-import { expectedEscrow } from "./escrow.ts";
-import { assertOwnWorkplace, movedWith } from "./isolate.ts";
+} from "../../state/state.ts";
+import { Fault } from "../../core/faults.ts";
+import type { Escrow, RunRecord } from "../../core/records.ts";
+import { sessionFiles } from "../../drivers/drivers.ts";
+import type { Engine, Located } from "../../engines/engine.ts";
+import { shellWord } from "../../lib/shell.ts";
+import { copiesOf, copyId, damageOf, isElsewhere, lackedWith, copyName, whyStuck } from "../escrow/copies.ts";
+import { type BatchLease, batchHoldOf, type Deps } from "../deps.ts";
+import { allEngines } from "../engine-setup.ts";
+import { expectedEscrow } from "../escrow/escrow.ts";
+import { assertOwnWorkplace, movedWith } from "../isolate.ts";
 import {
   beginInstead,
   freshCommand,

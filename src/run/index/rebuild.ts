@@ -21,16 +21,16 @@ import {
   readAgentFile,
   replaceIndex,
   type StateDir,
-} from "../state/state.ts";
-import type { Log, Processes } from "../core/deps.ts";
-import { Fault } from "../core/faults.ts";
-import type { AttemptRecord, RunRecord } from "../core/records.ts";
-import type { AgentRecord } from "../core/supervision.ts";
-import { plural } from "../lib/plural.ts";
-import { type Damage, type Lease, openStore, type Store } from "../store/store.ts";
-import { forgetAgent } from "./clean.ts";
-import { observe } from "./conversation.ts";
-import { type Deps, isoNow } from "./deps.ts";
+} from "../../state/state.ts";
+import type { Log, Processes } from "../../core/deps.ts";
+import { Fault } from "../../core/faults.ts";
+import type { AttemptRecord, RunRecord } from "../../core/records.ts";
+import type { AgentRecord } from "../../core/supervision.ts";
+import { plural } from "../../lib/plural.ts";
+import { type Damage, type Lease, openStore, type Store } from "../../store/store.ts";
+import { forgetAgent } from "../clean.ts";
+import { observe } from "../conversation.ts";
+import { type Deps, isoNow } from "../deps.ts";
 import {
   liveOwner,
   lostIn,
@@ -40,7 +40,7 @@ import {
   tryHoldRun,
   type Unrecorded,
   unrecordedAgent,
-} from "./leases.ts";
+} from "../leases.ts";
 
 export interface Rebuilt {
   /** How many runs the index has from run directories. */

@@ -3,10 +3,10 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { testDeps } from "../../test/deps.ts";
-import { beginAttemptDir, createRunDir, loadAttemptFile, saveAttemptFile } from "../state/state.ts";
-import { attemptLike, runLike } from "../../test/contracts/store-samples.ts";
-import { runKey } from "./leases.ts";
+import { testDeps } from "../../../test/deps.ts";
+import { beginAttemptDir, createRunDir, loadAttemptFile, saveAttemptFile } from "../../state/state.ts";
+import { attemptLike, runLike } from "../../../test/contracts/store-samples.ts";
+import { runKey } from "../leases.ts";
 import { Ledger } from "./ledger.ts";
 
 let root: string;

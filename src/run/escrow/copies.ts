@@ -7,11 +7,11 @@
  */
 import { createHash } from "node:crypto";
 import { basename, join, relative } from "node:path";
-import { checkEscrow, continuesCopy, endsCopy, readCopy } from "../state/state.ts";
-import { Fault } from "../core/faults.ts";
-import type { AttemptRecord, Escrow, EscrowFile, RunRecord } from "../core/records.ts";
-import { sessionFiles } from "../drivers/drivers.ts";
-import type { Engine, Located } from "../engines/engine.ts";
+import { checkEscrow, continuesCopy, endsCopy, readCopy } from "../../state/state.ts";
+import { Fault } from "../../core/faults.ts";
+import type { AttemptRecord, Escrow, EscrowFile, RunRecord } from "../../core/records.ts";
+import { sessionFiles } from "../../drivers/drivers.ts";
+import type { Engine, Located } from "../../engines/engine.ts";
 import {
   candidates,
   changedWords,
@@ -24,8 +24,8 @@ import {
   rightsIn,
   saidSince,
   type ConversationWords,
-} from "./conversation.ts";
-import { describeLocated, type KnownSession, oneOfThese } from "./plan.ts";
+} from "../conversation.ts";
+import { describeLocated, type KnownSession, oneOfThese } from "../resume/plan.ts";
 
 type Copies = Pick<RunRecord, "escrow" | "kept">;
 

@@ -9,10 +9,10 @@ import {
   saveAttemptFile,
   saveRunFile,
   type StateDir,
-} from "../state/state.ts";
-import type { RunRecord } from "../core/records.ts";
-import { attemptLike, runLike } from "../../test/contracts/store-samples.ts";
-import { memoryStore } from "../../test/contracts/memory-store.ts";
+} from "../../state/state.ts";
+import type { RunRecord } from "../../core/records.ts";
+import { attemptLike, runLike } from "../../../test/contracts/store-samples.ts";
+import { memoryStore } from "../../../test/contracts/memory-store.ts";
 import { checkRuns } from "./check-runs.ts";
 
 const offer = async () => "reprise show";

@@ -2,7 +2,7 @@
  * Which conversation a live attempt is in: every id that is seen goes to disk at once (I2), and at the end the
  * engine's own store has the last word (I4, I5).
  */
-import type { Exit, SeenEvent } from "../core/events.ts";
+import type { Exit, SeenEvent } from "../../core/events.ts";
 import type {
   AttemptKind,
   ProcessIdentity,
@@ -10,14 +10,14 @@ import type {
   RunRecord,
   SeenSession,
   Session,
-} from "../core/records.ts";
-import { runsUnmarked, sessionFiles, Typed, writtenBy } from "../drivers/drivers.ts";
-import type { Command, FoundSession } from "../engines/engine.ts";
-import { disown, observe, sessionOf, settle, unsaid } from "./conversation.ts";
-import { type Deps, isoNow } from "./deps.ts";
+} from "../../core/records.ts";
+import { runsUnmarked, sessionFiles, Typed, writtenBy } from "../../drivers/drivers.ts";
+import type { Command, FoundSession } from "../../engines/engine.ts";
+import { disown, observe, sessionOf, settle, unsaid } from "../conversation.ts";
+import { type Deps, isoNow } from "../deps.ts";
 import { type AttemptEnd, type Job, attemptMarker } from "./job.ts";
 import type { Ledger } from "./ledger.ts";
-import { newSession, openingOf, type AttemptSight } from "./recover.ts";
+import { newSession, openingOf, type AttemptSight } from "../recover.ts";
 
 export interface Verdict {
   /** The id that counts for this attempt; null: none was seen. */

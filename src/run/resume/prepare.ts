@@ -2,15 +2,15 @@
  * From a run and a wish to the exact native command of its next attempt. Changes nothing and sends nothing,
  * so that `--dry-run` and a real resume are the same up to here.
  */
-import type { Redact } from "../lib/secrets.ts";
+import type { Redact } from "../../lib/secrets.ts";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
-import { isDirectory, loadRunFile, readRecord } from "../state/state.ts";
-import { Fault, type FaultCode } from "../core/faults.ts";
-import type { AttemptKind, Escrow, RunRecord } from "../core/records.ts";
-import { sessionFiles } from "../drivers/drivers.ts";
-import type { AttemptRequest, Command, Engine, Located } from "../engines/engine.ts";
-import { keepNative } from "../engines/engines.ts";
+import { isDirectory, loadRunFile, readRecord } from "../../state/state.ts";
+import { Fault, type FaultCode } from "../../core/faults.ts";
+import type { AttemptKind, Escrow, RunRecord } from "../../core/records.ts";
+import { sessionFiles } from "../../drivers/drivers.ts";
+import type { AttemptRequest, Command, Engine, Located } from "../../engines/engine.ts";
+import { keepNative } from "../../engines/engines.ts";
 import {
   type CheckedCopies,
   chosenCopy,
@@ -19,12 +19,12 @@ import {
   type LookedUp,
   lookUp,
   usableCopies,
-} from "./copies.ts";
-import type { ConversationRights } from "./conversation.ts";
-import type { Deps } from "./deps.ts";
-import { type EngineSetup, findEngine, setUpEngine } from "./engine-setup.ts";
-import { expectedEscrow } from "./escrow.ts";
-import { assertOwnWorkplace, assertWorktree, cwdNow } from "./isolate.ts";
+} from "../escrow/copies.ts";
+import type { ConversationRights } from "../conversation.ts";
+import type { Deps } from "../deps.ts";
+import { type EngineSetup, findEngine, setUpEngine } from "../engine-setup.ts";
+import { expectedEscrow } from "../escrow/escrow.ts";
+import { assertOwnWorkplace, assertWorktree, cwdNow } from "../isolate.ts";
 import {
   assertHiddenMessage,
   assertNothingRedacted,
@@ -33,9 +33,9 @@ import {
   recordedEnv,
   redactorFor,
   storableArgs,
-} from "./launch.ts";
-import { assertNoBatch } from "./leases.ts";
-import { anewIn, anewWith, folderIn, mayBeginAnew, reopensUi } from "./new-run.ts";
+} from "../launch.ts";
+import { assertNoBatch } from "../leases.ts";
+import { anewIn, anewWith, folderIn, mayBeginAnew, reopensUi } from "../new-run.ts";
 import {
   asksTrust,
   type ResumeDecision,
