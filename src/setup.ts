@@ -76,7 +76,7 @@ async function inStep(deps: Deps): Promise<Deps> {
   if (!(await isBehind(deps))) return deps;
   try {
     if (state.refusal !== null) throw state.refusal;
-    const repaired = await (await import("./run/index/rebuild.ts")).catchUp(deps);
+    const repaired = await (await import("./run/index/catch-up.ts")).catchUp(deps);
     log.warn(repaired);
     return { ...deps, repaired };
   } catch (error) {

@@ -11,15 +11,8 @@ import { Fault } from "../core/faults.ts";
 import type { RunRecord, RunStatus } from "../core/records.ts";
 import type { Deps } from "./deps.ts";
 import { leaveWorktree, neededBy } from "./isolate.ts";
-import {
-  assertAgentGone,
-  assertAllRecorded,
-  assertNoBatch,
-  assertNoneUnknown,
-  leaseRun,
-  isDead,
-  liveOwner,
-} from "./leases.ts";
+import { assertNoBatch, leaseRun, isDead, liveOwner } from "./leases.ts";
+import { assertAgentGone, assertAllRecorded, assertNoneUnknown } from "./agent-locks.ts";
 import { listRuns } from "./select.ts";
 import { endStrays } from "./stop.ts";
 import { conversationAtRisk } from "./resume/resumable.ts";

@@ -16,7 +16,8 @@ export { copyId } from "./escrow/copies.ts";
 export { type Explanation, explainOutput } from "./explain.ts";
 export { checkHealth, type Health } from "./health.ts";
 export { liveOwner } from "./leases.ts";
-export { isUndecided, refusedStart } from "./resume/plan.ts";
+export { refusedStart } from "./resume/never-began.ts";
+export { isUndecided } from "./resume/plan.ts";
 export { type DryRun, dryRun } from "./resume/prepare.ts";
 export { offerFor, type ParentOffer, type ResumeOffer, whyNotResumable } from "./resume/resumable.ts";
 

@@ -20,7 +20,7 @@ import type { Deps } from "./deps.ts";
 import { filterWords, type Git, openGit, repositoriesOf, unfilteredIn } from "./git.ts";
 import type { ResumeFacts } from "./resume/plan.ts";
 import { liveOwner } from "./leases.ts";
-import { isInside } from "./unsaved.ts";
+import { isInside } from "./unsaved-commits.ts";
 
 export interface Workplace {
   readonly cwd: string;

@@ -4,47 +4,30 @@
  * The owner is a process that can be told from any other; a lease whose owner is dead is taken over with a
  * higher fencing number. Only the kernel says that an owner is dead, never a clock: one that cannot be looked at and
  * whose lock tells nothing keeps its lease until the user says that it is gone (docs/adr/0007-owners.md).
- *
- * An agent may outlive its owner, and in another pid namespace no process table shows it. So the agent keeps a file of its
- * attempt locked as long as it lives, by `flock`, whose lock is inherited where that of a process is not. The file goes
- * when the owner has seen the agent end; one that is left belongs to an owner that died. A lock that is held proves a life;
- * one that is free proves nothing, since many agents are started by a launcher that passes no descriptors on.
  */
-import { closeSync, existsSync, statSync, writeSync } from "node:fs";
-import { basename, join } from "node:path";
+import { closeSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import {
-  agentLock,
   assertOwnState,
-  attemptDir,
   listAttemptDirs,
-  listRunDirs,
   openLog,
   removeHolderFiles,
-  removeQuietly,
   runtimeDir,
-  type StateDir,
   sweepRun,
 } from "../state/state.ts";
-import type { Processes } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
-import type { AttemptRecord, ProcessIdentity, RunRecord } from "../core/records.ts";
+import type { RunRecord } from "../core/records.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import type { Lease, LeaseOwner } from "../store/store.ts";
 import { batchHoldOf, type Deps } from "./deps.ts";
+import { forsakeAgent, ownerGoneFile } from "./agent-locks.ts";
 
 const RENEW_MS = 30_000;
 const LOOK_MS = 100;
 const PATIENT_LOOKS = 3;
 /** An owner whose attempt has ended only puts the copy of the session away. */
 const FINISHING_LOOKS = 300;
-/** An agent that was asked to end by its owner's death may take as long as one that is asked by us. */
-const END_MS = 5_000;
-const FLOCK_MS = 5_000;
-
-/** What every process of an attempt carries in its environment. */
-export const attemptMarker = (runId: string, n: number | ""): string => `${runId}/${n}`;
 export const runKey = (runId: string): string => `run:${runId}`;
 export const sessionKey = (engine: string, session: string): string => `session:${engine}:${session}`;
 
@@ -330,195 +313,4 @@ export async function forsakeUnrecorded(deps: Deps, handle: string): Promise<str
 function noteGone(run: RunRecord): void {
   const last = listAttemptDirs(run.runDirectory).at(-1);
   if (last !== undefined) closeSync(openLog(ownerGoneFile(run, last)));
-}
-
-/** There: the user said that the owner of this attempt is gone. */
-export function ownerGoneFile({ runDirectory }: Pick<RunRecord, "runDirectory">, n: number): string {
-  return join(attemptDir(runDirectory, n), "owner-gone");
-}
-
-/** Before the agent is started. What is in the file says that nobody locks it. */
-export function prepareLock(deps: Deps, path: string): void {
-  const fd = openLog(path);
-  try {
-    if (flockOf(deps) === null) writeSync(fd, "There is no flock here.\n");
-  } finally {
-    closeSync(fd);
-  }
-}
-
-/** The kernel's first pid namespace, from which all others are seen. Its number never changes. */
-const SEES_ALL = "pid:[4026531836]";
-
-/**
- * Throws when an agent of the last attempts lives, or may live, where its processes cannot be seen from here. Those that
- * can be seen have been ended before.
- */
-export async function assertAgentGone(deps: Deps, run: RunRecord): Promise<void> {
-  const { boot, space } = deps.processes.self();
-  const attempts = await deps.store.listAttempts(run.runId);
-  for (const { n, owner: by } of attempts.slice(-2)) {
-    const path = agentLock(run, n);
-    // A container may have a boot id of its own, so the lock is looked at whatever the boots are.
-    if ((by.boot === boot && by.space === space) || !existsSync(path)) continue;
-    const found = await untilFree(deps, path);
-    // After a restart of the machine nothing is left.
-    if (found !== "held" && by.boot !== boot) continue;
-    if (found === "free" && space === SEES_ALL) continue;
-    const where = `its owner (pid ${by.pid}) in another container or namespace`;
-    const gone = `Only if it is certainly gone: reprise stop ${run.handle} --owner-gone`;
-    const what =
-      found === "held"
-        ? `The agent of attempt ${n} of run ${run.handle} outlived ${where}. End it there: reprise stop ${run.handle}`
-        : `Nothing shows whether the agent of attempt ${n} of run ${run.handle} outlived ${where}. ${gone}`;
-    throw new Fault("session_busy", what, { facts: { handle: run.handle, pid: by.pid } });
-  }
-}
-
-export interface Unrecorded {
-  readonly runDirectory: string;
-  readonly handle: string;
-  readonly n: number;
-  /** False: nothing proves it. */
-  readonly lives: boolean;
-  /** Those of its processes that can be seen from here. */
-  readonly pids: readonly number[];
-}
-
-/**
- * An agent at work in an attempt of this directory whose record is lost: nobody can tell whose it is, so nobody may start
- * another one or end it as a stray. Null: there is none.
- */
-export async function findUnrecorded(
-  world: Pick<Deps, "processes" | "env">,
-  runDirectory: string,
-  recorded: { readonly numbers: readonly number[]; readonly owners: readonly ProcessIdentity[] },
-): Promise<Unrecorded | null> {
-  const { processes } = world;
-  const runId = basename(runDirectory);
-  for (const n of attemptsIn(runDirectory)) {
-    const path = agentLock({ runDirectory }, n);
-    if (recorded.numbers.includes(n) || !existsSync(path)) continue;
-    const pids = processes.findMarked(attemptMarker(runId, n)).map(({ pid }) => pid);
-    const lives = (await lookAt(world, path)) === "held" || pids.length > 0;
-    const mayLive = () =>
-      !existsSync(ownerGoneFile({ runDirectory }, n)) && processes.hasOtherOwner?.(recorded.owners) === true;
-    if (lives || mayLive()) return { runDirectory, handle: runId.slice(-8), n, lives, pids };
-  }
-  return null;
-}
-
-/** None where the directory is not safely ours; others say so. */
-function attemptsIn(runDirectory: string): readonly number[] {
-  try {
-    return listAttemptDirs(runDirectory);
-  } catch (error) {
-    if (!(error instanceof Fault)) throw error;
-    return [];
-  }
-}
-
-/** The same in all run directories, also in those without a usable `run.json`. `found`: what could be read. */
-export async function lostIn(
-  state: StateDir,
-  found: readonly {
-    readonly run: Pick<RunRecord, "runId">;
-    readonly attempts: readonly Pick<AttemptRecord, "n" | "owner">[];
-  }[],
-  processes: Processes,
-): Promise<Unrecorded | null> {
-  const known = new Map(found.map(({ run, attempts }) => [run.runId, attempts.map(({ n }) => n)]));
-  const owners = found.flatMap(({ attempts }) => attempts.map(({ owner: by }) => by));
-  for (const runId of listRunDirs(state).runIds) {
-    const recorded = { numbers: known.get(runId) ?? [], owners };
-    const world = { processes, env: process.env };
-    const lost = await findUnrecorded(world, join(state.runsRoot, runId), recorded);
-    if (lost !== null) return lost;
-  }
-  return null;
-}
-
-/** What to do about it. */
-export function unrecordedAgent({ handle, n, lives, pids }: Unrecorded): string {
-  const who = `the record of attempt ${n} of run ${handle} is lost, and its agent ${lives ? "is" : "may be"} live`;
-  const end =
-    pids.length > 0
-      ? `(pid ${pids.join(", ")}). To end it now: reprise stop ${handle} (or: kill ${pids.join(" ")})`
-      : "in another container or namespace: stop it there";
-  return `${who} ${end}${lives ? "" : `. Only if it is certainly gone: reprise stop ${handle} --owner-gone`}`;
-}
-
-/**
- * Throws when processes carry the marker of an attempt that has no record, neither in the index nor in the run directory: the
- * state directory was put back from a backup, say, while that attempt was at work.
- */
-export async function assertNoneUnknown(deps: Deps, run: RunRecord): Promise<void> {
-  const marked = deps.processes
-    .findMarkedBy(attemptMarker(run.runId, ""))
-    .filter(({ rest }) => /^\d{1,9}$/.test(rest));
-  if (marked.length === 0) return;
-  const rows = new Set((await deps.store.listAttempts(run.runId)).map(({ n }) => n));
-  const isKnown = (n: number) =>
-    rows.has(n) || existsSync(join(attemptDir(run.runDirectory, n), "meta.json"));
-  const unknown = marked.filter(({ rest }) => !isKnown(Number(rest)));
-  const [first] = unknown;
-  if (first === undefined) return;
-  const pids = unknown.map(({ identity }) => identity.pid);
-  throw new Fault(
-    "session_busy",
-    `An agent works in attempt ${first.rest} of run ${run.handle} (pid ${pids.join(", ")}), which is not recorded here: an older state directory was put back, perhaps. ` +
-      `Wait for it, or end it: kill ${pids.join(" ")}`,
-    { facts: { handle: run.handle, attempt: Number(first.rest), pids: pids.map(String) } },
-  );
-}
-
-/** Throws when an agent works in an attempt that neither the index nor the run directory has a record of. */
-export async function assertAllRecorded(deps: Deps, run: RunRecord): Promise<void> {
-  const attempts = await deps.store.listAttempts(run.runId);
-  const recorded = { numbers: attempts.map(({ n }) => n), owners: attempts.map(({ owner: by }) => by) };
-  const found = await findUnrecorded(deps, run.runDirectory, recorded);
-  if (found === null || !found.lives) return;
-  const text = unrecordedAgent(found);
-  throw new Fault("session_busy", `Run ${run.handle} cannot go on: ${text}`, {
-    facts: { handle: run.handle, attempt: found.n, pids: found.pids.map(String) },
-  });
-}
-
-/** The agents of the last attempts are gone, and the caller holds the run: nobody need ask again, from wherever. */
-export function forgetLocks(run: RunRecord): void {
-  for (const n of [run.attempts - 1, run.attempts])
-    if (n > 0 && existsSync(agentLock(run, n))) removeQuietly(agentLock(run, n));
-}
-
-/** False: the kernel says that an agent of the last attempts lives. All are looked at before one is forgotten. */
-async function forsakeAgent(deps: Deps, run: RunRecord): Promise<boolean> {
-  const attempts = (await deps.store.listAttempts(run.runId)).slice(-2);
-  const locks = attempts.map(({ n }) => agentLock(run, n)).filter((path) => existsSync(path));
-  // It may be ending just now, with its owner.
-  for (const path of locks) if ((await untilFree(deps, path)) === "held") return false;
-  for (const path of locks) removeQuietly(path);
-  return true;
-}
-
-type Seen = "held" | "free" | "unknown";
-
-async function untilFree(deps: Deps, path: string): Promise<Seen> {
-  const deadline = deps.clock.mono() + END_MS;
-  for (;;) {
-    const seen = await lookAt(deps, path);
-    if (seen !== "held" || deps.clock.mono() >= deadline) return seen;
-    await sleep(LOOK_MS);
-  }
-}
-
-async function lookAt(deps: Pick<Deps, "processes" | "env">, path: string): Promise<Seen> {
-  const flock = flockOf(deps);
-  if (flock === null || (statSync(path, { throwIfNoEntry: false })?.size ?? 0) > 0) return "unknown";
-  const options = { cwd: "/", env: { PATH: deps.env["PATH"] ?? "" }, timeoutMs: FLOCK_MS };
-  const { code } = await deps.processes.runTool(flock, ["-n", path, "true"], options);
-  return code === 0 ? "free" : code === 1 ? "held" : "unknown";
-}
-
-function flockOf({ processes, env }: Pick<Deps, "processes" | "env">): string | null {
-  return processes.resolveProgram("flock", env);
 }

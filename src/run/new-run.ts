@@ -6,13 +6,14 @@ import { makeRunId } from "../core/ids.ts";
 import type { Launch, Mode, RunRecord } from "../core/records.ts";
 import type { AttemptRequest, Command, Engine } from "../engines/engine.ts";
 import { refusedOption, widerAnew } from "../engines/engines.ts";
-import { earlierRights, type LookedUp } from "./escrow/copies.ts";
+import { earlierRights, type LookedUp } from "./escrow/look-up.ts";
+import type { ResumeOptions } from "./resume/options.ts";
 import { type Deps, isoNow } from "./deps.ts";
 import { type EngineSetup } from "./engine-setup.ts";
 import { foldersIn } from "./folder-trust.ts";
 import { excerpt, redactorFor, rightsVariables, storableArgs, storableEnv } from "./launch.ts";
 import { optionsOf, resumeCommand } from "./resume/plan.ts";
-import type { PreparedResume, ResumeOptions } from "./resume/prepare.ts";
+import type { PreparedResume } from "./resume/prepare.ts";
 
 export interface NewRun {
   readonly request: {

@@ -60,7 +60,7 @@ async function asRecorded(deps: Deps, row: RunRecord): Promise<RunRecord> {
     const { runDirectory } = row;
     if (isDeepStrictEqual({ ...file, runDirectory }, JSON.parse(JSON.stringify(row)))) return row;
     if (row.status === "running" && (await liveOwner(deps, row.runId)) !== null) return row;
-    const found = await (await import("./index/rebuild.ts")).caughtUp(deps, row.runId, row);
+    const found = await (await import("./index/catch-up.ts")).caughtUp(deps, row.runId, row);
     if (found === null || found === "held") return (await deps.store.getRun(row.runId)) ?? row;
     deps.log.warn(`the index was older than the directory of run ${row.handle}, which was taken instead.`);
     return found;

@@ -14,7 +14,7 @@ import type { Watch } from "./attempt/job.ts";
 import { assertHiddenMessage, redactorFor, withRightsFiles } from "./launch.ts";
 import { assertNoChoice, leaseRun } from "./leases.ts";
 import { assertStartable, newRun, newRunId, recordRun, warnOfUnresumable } from "./new-run.ts";
-import type { ResumeOptions } from "./resume/prepare.ts";
+import type { ResumeOptions } from "./resume/options.ts";
 import { resumeRun } from "./resume/resume.ts";
 import { selectRunDir } from "./select.ts";
 import { assertNobodyIn } from "./stop.ts";

@@ -12,8 +12,8 @@ import type { ProcessIdentity, RunRecord } from "../core/records.ts";
 import { plural } from "../lib/plural.ts";
 import type { LeaseOwner } from "../store/store.ts";
 import type { Deps } from "./deps.ts";
-import { attemptMarker } from "./attempt/job.ts";
-import { assertAgentGone, elsewhere, forsake, liveOwner } from "./leases.ts";
+import { elsewhere, forsake, liveOwner } from "./leases.ts";
+import { assertAgentGone, attemptMarker } from "./agent-locks.ts";
 import { correctStatus, selectRun } from "./select.ts";
 
 export interface Stopped {

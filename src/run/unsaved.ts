@@ -15,7 +15,6 @@ import {
   isDirectory,
   isEmptyDirectory,
   keepsModes,
-  modifiedAtMs,
   pathIn,
   readSmallText,
   realPath,
@@ -28,16 +27,30 @@ import type { RunRecord } from "../core/records.ts";
 import type { Deps } from "./deps.ts";
 import {
   alternatesOf,
-  commitsIn,
   type Git,
   gitDirectoryOf,
   type Hidden,
   hidingRules,
   leadsBack,
   openGit,
-  repositoriesAt,
   repositoriesOf,
 } from "./git.ts";
+import {
+  cannotTell,
+  commitsAtRisk,
+  idsBelow,
+  isGoing,
+  isInside,
+  linesOf,
+  nulls,
+  onNoBranch,
+  OUTSIDE,
+  type Place,
+  type Removal,
+  unreachable,
+  unsentCommits,
+  worktreesOf,
+} from "./unsaved-commits.ts";
 
 /** Why removing the run would destroy work; null when it would not. What cannot be read may be work. */
 export async function workAtRisk(deps: Deps, run: RunRecord): Promise<string | null> {
@@ -74,26 +87,6 @@ async function atRisk(deps: Deps, run: RunRecord): Promise<string | null> {
   return (await filesAtRisk(removal, git, place)) ?? (await commitsAtRisk(git, place, run));
 }
 
-/** What is to be removed, as far as every question about it needs to know. */
-interface Removal {
-  readonly deps: Deps;
-  /** The directories that go, links resolved. */
-  readonly goes: readonly string[];
-  /** The repository of the run's worktree. It stays. */
-  readonly kept: string;
-  /** The file system can tell an executable file. */
-  readonly modes: boolean;
-}
-
-/** A checkout and the repository that it belongs to. */
-interface Place {
-  readonly tree: string;
-  /** What git keeps for this checkout alone; it goes with the checkout. */
-  readonly gitDir: string;
-  /** What stays; the same as `gitDir` in a repository that goes as a whole. */
-  readonly common: string;
-}
-
 /** The worktree's own link to its repository, both ways; otherwise why it proves nothing. */
 function placeOf(tree: string, runDirectory: string, deps: Deps): Place | string {
   const doubt = `${join(tree, ".git")} no longer leads to the repository, so nothing shows what is saved elsewhere`;
@@ -109,11 +102,6 @@ function placeOf(tree: string, runDirectory: string, deps: Deps): Place | string
   return { tree, gitDir, common };
 }
 
-export function isInside(path: string, directory: string): boolean {
-  return path === directory || path.startsWith(`${directory}/`);
-}
-
-const cannotTell = (tree: string) => `git cannot tell what is in ${tree}`;
 const uncommitted = (tree: string, what: string) =>
   `there is uncommitted work in ${tree}: ${spelled(Buffer.from(what, "latin1"))}`;
 
@@ -232,80 +220,6 @@ async function repositoryAtRisk(removal: Removal, { path, bare }: FoundRepositor
 
 const isIndex = ({ name }: { readonly name: string }) => name === "index";
 
-function isGoing({ goes }: Removal, path: string): boolean {
-  return goes.some((directory) => isInside(path, directory));
-}
-
-/** The worktrees that a repository has elsewhere, as far as they are there. */
-function worktreesOf(common: string): readonly string[] {
-  const all = join(common, "worktrees");
-  return entriesOf(all).flatMap(({ name }) => {
-    const link = realPath(readSmallText(join(all, name, "gitdir"))?.trim() ?? "");
-    return link === null ? [] : [dirname(link)];
-  });
-}
-
-/** A few of the commits that only this repository has, also those that nothing leads to any more; null: git cannot tell. */
-async function unsentCommits(
-  removal: Removal,
-  git: Git,
-  { gitDir, common }: Place,
-): Promise<readonly string[] | null> {
-  const outside = await openGit(removal.deps, removal.kept, { GIT_DIR: removal.kept });
-  const stdin = `${madeSince(common, 0).join("\n")}\n`;
-  const [own, kept, objects, remotes] = await Promise.all([
-    git(["rev-list", "--all", "--reflog", "--no-walk"]),
-    outside(["for-each-ref", "--format=%(objectname)"]),
-    git(["cat-file", "--batch-check"], { stdin }),
-    remotesOf(removal, git, dirname(gitDir)),
-  ]);
-  if ([own, kept, objects].some(({ code }) => code !== 0)) return null;
-  // A clone of the newest commits has the last one in `shallow` from elsewhere, and nothing before it.
-  const elsewhere = [...linesOf(kept.stdout), ...remotes.ids, ...idsIn(join(common, "shallow"))];
-  const lost = await unreachable(git, linesOf(own.stdout), { refs: remotes.refs, elsewhere });
-  if (lost === null || lost.length > 0) return lost;
-  // A clone on the same disk begins with all objects of the original, also with those that nothing leads to.
-  const commits = commitsIn(objects.stdout);
-  const copied = await outside(["cat-file", "--batch-check"], { stdin: `${commits.join("\n")}\n` });
-  const [there, all] = [new Set(commitsIn(copied.stdout)), [...remotes.refs, "--all"]];
-  const only = commits.filter((id) => !there.has(id));
-  return copied.code === 0 ? unreachable(git, only, { refs: all, elsewhere, loose: true }) : null;
-}
-
-/** What the remotes have that do not go: of one on this machine by its own word, of others by what was fetched from there. */
-async function remotesOf(
-  removal: Removal,
-  git: Git,
-  from: string,
-): Promise<{ readonly ids: readonly string[]; readonly refs: readonly string[] }> {
-  const { stdout } = await git(["config", "--get-regexp", "--null", "^remote\\..*\\.url$"]);
-  const ids: string[] = [];
-  const refs: string[] = [];
-  for (const setting of nulls(stdout)) {
-    const [key = "", url = ""] = setting.split("\n");
-    const name = key.slice("remote.".length, -".url".length);
-    const local = url.startsWith("file://") ? url.slice("file://".length) : url;
-    const isFar = local === url && /^[^/]*:/.test(url);
-    // Other names could be patterns.
-    if (isFar && /^[\w./-]+$/.test(name)) refs.push(`--remotes=${name}`);
-    const path = isFar ? null : realPath(resolve(from, local));
-    if (path === null || isGoing(removal, path)) continue;
-    // It may have been told to find objects in what goes.
-    if (repositoriesAt(path).some((one) => isGoing(removal, one))) continue;
-    const there = await (await openGit(removal.deps, path))(["for-each-ref", "--format=%(objectname)"]);
-    if (there.code === 0) ids.push(...linesOf(there.stdout));
-  }
-  return { ids, refs };
-}
-
-function linesOf(text: string): readonly string[] {
-  return text.split("\n").filter(Boolean);
-}
-
-function nulls(text: string): readonly string[] {
-  return text.split("\0").filter(Boolean);
-}
-
 function entriesIn(listed: string): ReadonlyMap<string, TreeEntry> {
   const lines = nulls(listed).map((line) => /^(\d+) \w+ ([0-9a-f]+)\t([^]+)$/.exec(line));
   return new Map(lines.map((match) => [match?.[3] ?? "", { mode: match?.[1] ?? "", id: match?.[2] ?? "" }]));
@@ -377,110 +291,4 @@ async function submoduleAtRisk(
   );
   if (kept.code !== 0 || lost.code !== 0 || lost.stdout.trim() !== "") return doubt;
   return filesAtRisk(removal, git, { tree, gitDir, common });
-}
-
-const OUTSIDE = ["--branches", "--remotes", "--tags"];
-const ID = /\b(?:[0-9a-f]{64}|[0-9a-f]{40})\b/g;
-/**
- * Commits that are no work of their own: Codex's snapshots for its undo, and what a stash leaves behind when it is given back
- * or dropped, such as that of a merge.
- */
-function isNoWork(line: string): boolean {
-  const [, email, parents = "", subject = ""] = line.split("\t");
-  if (email === "snapshot@codex.local" || /^(?:index|untracked files) on [^:]*: /.test(subject)) return true;
-  return parents.includes(" ") && /^(?:WIP on|On) [^:]*: /.test(subject);
-}
-
-/** Commits that nothing but the worktree leads to. */
-async function commitsAtRisk(git: Git, place: Place, run: RunRecord): Promise<string | null> {
-  const { tree, gitDir, common } = place;
-  // What goes with the worktree: where its HEAD has been, refs of its own, and what an unfinished rebase remembers.
-  const own = idsBelow(gitDir);
-  const lost = await unreachable(git, own, { refs: OUTSIDE });
-  if (lost === null) return cannotTell(tree);
-  // With reflogs off, only the objects themselves tell of a commit that HEAD has left.
-  const made = lost.length > 0 ? [] : madeSince(common, Date.parse(run.createdAt));
-  const kinds =
-    made.length === 0 ? null : await git(["cat-file", "--batch-check"], { stdin: `${made.join("\n")}\n` });
-  const commits = commitsIn(kinds?.stdout ?? "");
-  const others = entriesOf(join(common, "worktrees"))
-    .map(({ name }) => join(common, "worktrees", name))
-    .filter((path) => realPath(path) !== gitDir);
-  const elsewhere = [
-    ...others.flatMap(idsBelow),
-    ...idsIn(join(common, "logs/HEAD")),
-    ...idsIn(join(common, "logs/refs/stash")),
-  ];
-  const refs = [...OUTSIDE, "--glob=refs/*"];
-  const left = await unreachable(git, commits, { refs, elsewhere, loose: true });
-  if (left === null || (kinds !== null && kinds.code !== 0)) return cannotTell(tree);
-  if (lost.length > 0) return onNoBranch(`in ${tree}`, lost);
-  return left.length === 0 ? null : onNoBranch(`in ${common} since this run began`, left);
-}
-
-function onNoBranch(where: string, ids: readonly string[]): string {
-  return `commits made ${where} are on no branch: ${ids.join(", ")} (\`git branch <name> <commit>\` keeps them)`;
-}
-
-const SHOWN = 3;
-
-/** What counts as saved. */
-interface Saved {
-  /** Options of `rev-list` that name refs. */
-  readonly refs: readonly string[];
-  readonly elsewhere?: readonly string[];
-  /** Nothing leads to the commits that are asked about. */
-  readonly loose?: boolean;
-}
-
-/** The newest few of these commits and their parents that no such ref leads to; null: git cannot tell. */
-async function unreachable(
-  git: Git,
-  ids: readonly string[],
-  { refs, elsewhere = [], loose = false }: Saved,
-): Promise<readonly string[] | null> {
-  if (ids.length === 0) return [];
-  const stdin = [...ids, ...elsewhere.map((id) => `^${id}`)].map((line) => `${line}\n`).join("");
-  const list = [
-    "rev-list",
-    "--format=%h%x09%ce%x09%p%x09%s",
-    "--ignore-missing",
-    "--stdin",
-    "--not",
-    ...refs,
-  ];
-  const found = await git(list, { stdin });
-  if (found.code !== 0) return null;
-  // What nothing ever referred to may be no work at all; where HEAD has been is.
-  const isWork = (line: string) => line.includes("\t") && (!loose || !isNoWork(line));
-  const lines = found.stdout.split("\n").filter(isWork);
-  return lines.slice(0, SHOWN).map((line) => line.split("\t")[0] ?? "");
-}
-
-/** Every id in the small files of a worktree's own git directory; its submodules are looked at apart. */
-function idsBelow(directory: string): readonly string[] {
-  return entriesOf(directory).flatMap((entry) => {
-    const path = join(directory, entry.name);
-    if (entry.isDirectory()) return entry.name === "modules" ? [] : idsBelow(path);
-    return entry.name === "index" ? [] : idsIn(path);
-  });
-}
-
-function idsIn(file: string): readonly string[] {
-  return [...new Set((readSmallText(file) ?? "").match(ID) ?? [])].filter((id) => /[^0]/.test(id));
-}
-
-/** Loose objects that are not older than the run. */
-function madeSince(common: string, sinceMs: number): readonly string[] {
-  const objects = join(common, "objects");
-  return entriesOf(objects)
-    .filter((entry) => entry.isDirectory() && /^[0-9a-f]{2}$/.test(entry.name))
-    .flatMap(({ name }) =>
-      entriesOf(join(objects, name))
-        .filter(
-          (one) =>
-            /^[0-9a-f]{38,62}$/.test(one.name) && modifiedAtMs(join(objects, name, one.name)) >= sinceMs,
-        )
-        .map((one) => `${name}${one.name}`),
-    );
 }

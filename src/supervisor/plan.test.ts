@@ -1,6 +1,6 @@
 /** The table "resume or fresh", row by row. The names of phase 5 of the specification are test names. */
 import { describe, expect, test } from "vitest";
-import { DEFAULT_MESSAGE } from "../run/resume/prepare.ts";
+import { DEFAULT_MESSAGE } from "../run/resume/options.ts";
 import {
   type Alive,
   CONTINUE,

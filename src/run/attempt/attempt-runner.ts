@@ -6,7 +6,7 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { agentLock, attemptDir, openTape, removeQuietly, type Tape } from "../../state/state.ts";
-import type { EngineEvent, Exit, Outcome, SeenEvent, Stream, Tokens, Trouble } from "../../core/events.ts";
+import type { Exit, SeenEvent, Stream } from "../../core/events.ts";
 import { Fault } from "../../core/faults.ts";
 import { type LiveAgent, TAIL_BYTES } from "../../drivers/drivers.ts";
 import { connectDialogue, endRest, noteUnheard, Questions, StartTurn } from "./connect.ts";
@@ -25,24 +25,15 @@ import {
 } from "./job.ts";
 import { lastWords } from "../launch.ts";
 import { Ledger } from "./ledger.ts";
-import {
-  delayed,
-  describeExpired,
-  expired,
-  firstPulse,
-  type LivenessState,
-  eventsSeen,
-  outputSeen,
-} from "./liveness.ts";
 import { Observer } from "./observer.ts";
-import { judge, type StopReason } from "./outcome.ts";
+import type { StopReason } from "./outcome.ts";
 import { offerFor } from "../resume/resumable.ts";
-import { NO_EXIT, type Verdict, Witness } from "./witness.ts";
+import { Turn } from "./turn.ts";
+import { Watchdog } from "./watchdog.ts";
+import { NO_EXIT, Witness } from "./witness.ts";
 
 /** A version is worth knowing, and not worth waiting for. */
 const VERSION_PATIENCE_MS = 1_000;
-/** A tick that comes this late says that we, not the agent, stood still. */
-const LATE_MS = 4_000;
 
 export async function runAttempt(deps: Deps, job: Job, watch: Watch): Promise<AttemptEnd> {
   const attempt = intendedAttempt(deps, job);
@@ -65,36 +56,32 @@ export async function runAttempt(deps: Deps, job: Job, watch: Watch): Promise<At
   const tape = openTape(directory, { redact: job.redact, clock: deps.clock });
   const watched = withHooks(job, attempt.n);
   try {
-    return await new Holder(deps, watched, watch, { ledger, tape }).hold();
+    return await new LiveAttempt(deps, watched, watch, { ledger, tape }).run();
   } finally {
     // What hooks say is on the tape, without secrets, as far as it was shown.
     if (watched.hooksFile !== undefined) removeQuietly(watched.hooksFile);
   }
 }
 
-class Holder {
+class LiveAttempt {
   readonly #deps: Deps;
   readonly #job: Job;
   readonly #watch: Watch;
   readonly #ledger: Ledger;
   readonly #tape: Tape;
   readonly #witness: Witness;
-  readonly #turn: StartTurn;
+  readonly #start: StartTurn;
+  readonly #turn: Turn;
+  readonly #watchdog: Watchdog;
   readonly #keeper: EscrowKeeper;
   readonly #questions: Questions;
   /** Null: nobody wants to know. */
   readonly #observer: Observer | null;
   #agent: LiveAgent | null = null;
-  #pulse: LivenessState;
-  #lastTick: number;
   #waiting = 0;
   #muted = false;
   #stop: StopReason | null = null;
   #storageFault: Fault | null = null;
-  #turnEnd: Extract<EngineEvent, { type: "turn_ended" }> | null = null;
-  #tokens: Tokens | null = null;
-  /** What the engine was still trying to get over, when nothing came after it. */
-  #retrying: Trouble | null = null;
   #ending: Promise<unknown> | null = null;
   /** An agent may be faster than the lock of its session. */
   readonly #locks: Promise<void>[] = [];
@@ -106,8 +93,10 @@ class Holder {
     this.#ledger = records.ledger;
     this.#tape = records.tape;
     this.#witness = new Witness(deps, job, records.ledger);
-    this.#turn = new StartTurn(deps, job);
-    this.#keeper = new EscrowKeeper(deps, job, records.ledger, () => this.#turn.over());
+    this.#start = new StartTurn(deps, job);
+    this.#turn = new Turn(job);
+    this.#watchdog = new Watchdog(deps, job);
+    this.#keeper = new EscrowKeeper(deps, job, records.ledger, () => this.#start.over());
     this.#questions = new Questions(watch, {
       answer: (id, decision) => this.#agent?.answer(id, decision),
       fault: (fault) => this.#notRecorded(fault),
@@ -116,11 +105,9 @@ class Holder {
       watch.activity === undefined
         ? null
         : new Observer(deps, job, records.ledger, (observed) => watch.activity?.(observed));
-    this.#lastTick = deps.clock.mono();
-    this.#pulse = firstPulse(this.#lastTick);
   }
 
-  async hold(): Promise<AttemptEnd> {
+  async run(): Promise<AttemptEnd> {
     this.#watch.onStop((request) => this.#stopRequested(request));
     this.#job.onLeaseLost(() =>
       this.#end({ by: "storage", what: "another process took over this run" }, "terminate"),
@@ -128,23 +115,22 @@ class Holder {
     this.#recording(() => this.#watch.recorded?.(this.#ledger.run, this.#ledger.attempt));
     const { cwd } = this.#ledger.attempt;
     try {
-      await this.#turn.take(cwd, () => this.#stop !== null);
-      return await this.#holdAgent();
+      await this.#start.take(cwd, () => this.#stop !== null);
+      return await this.#runAgent();
     } finally {
-      this.#turn.over();
+      this.#start.over();
     }
   }
 
-  async #holdAgent(): Promise<AttemptEnd> {
+  async #runAgent(): Promise<AttemptEnd> {
     // A stop that was asked for before there was an agent: there is none to be stopped, and none is started.
     if (this.#stop !== null) return this.#finish(NO_EXIT);
-    this.#lastTick = this.#deps.clock.mono();
-    this.#pulse = firstPulse(this.#lastTick);
+    this.#watchdog.restart();
     await this.#witness.begin();
     const agent = await this.#spawn();
     this.#agent = agent;
     const every = this.#job.engine.liveSession === undefined ? 2_000 : 500;
-    const ticking = setInterval(() => this.#tick(), 1_000);
+    const ticking = this.#watchdog.every(() => this.#tick());
     const finding = this.#looks() ? setInterval(() => void this.#findSession(false), every) : null;
     let isOver = false;
     try {
@@ -218,7 +204,7 @@ class Holder {
   #raw(stream: Stream, chunk: Buffer): void {
     if (!this.#recording(() => this.#tape.raw(stream, chunk))) return;
     // A reader sees every line of structured output; elsewhere the bytes themselves are the sign of life.
-    if (!this.#job.command.structured) this.#pulse = outputSeen(this.#pulse, this.#deps.clock.mono());
+    if (!this.#job.command.structured) this.#watchdog.output();
     if (stream === "stdout") this.#observer?.output(chunk);
     if (this.#muted) return;
     const wait = this.#watch.raw(stream, chunk);
@@ -232,25 +218,14 @@ class Holder {
   }
 
   #events(seen: readonly SeenEvent[]): void {
-    this.#pulse = eventsSeen(this.#pulse, seen, this.#deps.clock.mono());
+    this.#watchdog.events(seen);
     this.#recording(() => {
       this.#saw(this.#witness.heard(seen));
-      for (const { event } of seen) this.#understand(event);
+      for (const { event } of seen) if (this.#turn.heard(event)) this.#start.over();
       this.#tape.events(seen);
     });
     this.#recording(() => this.#watch.events(seen));
     this.#observer?.events(seen);
-  }
-
-  #understand(event: EngineEvent): void {
-    if (event.type === "turn_ended") this.#turnEnd = event;
-    else if (event.type === "turn_started") this.#turnEnd = null;
-    else if (event.type === "usage") this.#tokens = event.tokens;
-    if (event.type === "retry") this.#retrying = event.trouble;
-    else if (event.type === "text" || event.type === "tool") {
-      this.#retrying = null;
-      this.#turn.over();
-    }
   }
 
   #saw(fresh: readonly string[]): void {
@@ -324,32 +299,14 @@ class Holder {
   }
 
   #tick(): void {
-    const now = this.#deps.clock.mono();
-    const passed = now - this.#lastTick;
-    this.#lastTick = now;
-    // While we were stopped, did not read or owed an answer, the agent could not show that it lives.
-    if (passed - 1_000 > LATE_MS) this.#pulse = delayed(this.#pulse, passed - 1_000, now);
-    else {
-      if (this.#questions.waiting) this.#pulse = delayed(this.#pulse, passed, now);
-      if (this.#waiting > 0) this.#pulse = outputSeen(this.#pulse, now);
-      this.#watchOver(now);
-    }
+    const over = this.#watchdog.tick({ owed: this.#questions.waiting, unread: this.#waiting > 0 });
+    if (over !== null && this.#ending === null)
+      this.#end({ by: "deadline", what: over }, this.#stop === null ? "interrupt" : "terminate");
     this.#watch.status({
-      elapsedMs: now - this.#pulse.startedAt,
-      quietMs: now - this.#pulse.lastSign,
+      ...this.#watchdog.status(),
       attempt: this.#ledger.attempt.n,
-      tools: [...this.#pulse.tools.values()].map((tool) => ({ name: tool.name, forMs: now - tool.since })),
       stopping: this.#stop !== null,
     });
-  }
-
-  #watchOver(now: number): void {
-    const { limits, interactive } = this.#job;
-    // Between a person's keystrokes a UI is silent by right.
-    const over = expired(this.#pulse, interactive ? { ...limits, idleMs: null, toolMs: null } : limits, now);
-    if (over === null || this.#ending !== null) return;
-    const what = describeExpired(over);
-    this.#end({ by: "deadline", what }, this.#stop === null ? "interrupt" : "terminate");
   }
 
   async #finish(exit: Exit): Promise<AttemptEnd> {
@@ -358,7 +315,8 @@ class Holder {
     const bytes = await this.#closeTape();
     await Promise.all(this.#locks);
     const verdict = await this.#witness.verdict(bytes.stdout === 0);
-    const judged = this.#judge(exit, verdict.diverged);
+    const facts = { exit, stop: this.#stop, diverged: verdict.diverged };
+    const judged = this.#turn.judge(facts, this.#agent, this.#deps.clock.now());
     const { outcome, survivors } = await endRest(
       this.#agent,
       agentLock(this.#job.run, this.#ledger.attempt.n),
@@ -376,7 +334,7 @@ class Holder {
         endedAt: isoNow(this.#deps),
         exit: this.#agent === null ? null : exit,
         outcome,
-        tokens: this.#tokens,
+        tokens: this.#turn.tokens,
         bytes,
         engineVersion: version,
         diagnostics: [
@@ -407,21 +365,6 @@ class Holder {
       wrote: verdict.wrote,
       copied: this.#keeper.settled(),
     };
-  }
-
-  #judge(exit: Exit, diverged: Verdict["diverged"]): Outcome {
-    const { command, interactive } = this.#job;
-    const explained = this.#turnEnd === null ? this.#explain(exit) : null;
-    const facts = { structured: command.structured, interactive, exit, turnEnd: this.#turnEnd };
-    return judge({ ...facts, stop: this.#stop, explained, diverged });
-  }
-
-  #explain(exit: Exit): Trouble | null {
-    const { engine, command, interactive } = this.#job;
-    const isText = !command.structured && !interactive;
-    const stderr = this.#agent?.stderrTail() ?? "";
-    const stdout = isText ? this.#agent?.stdoutTail() : undefined;
-    return engine.explainExit(exit, stderr, this.#deps.clock.now(), stdout) ?? this.#retrying;
   }
 
   async #resumable(fault: Fault): Promise<Fault> {

@@ -14,8 +14,6 @@ import { excerpt, storableArgs } from "../launch.ts";
 import type { Limits } from "./liveness.ts";
 import type { StopReason } from "./outcome.ts";
 
-export { attemptMarker } from "../leases.ts";
-
 export interface Job {
   readonly run: RunRecord;
   readonly engine: Engine;

@@ -10,18 +10,8 @@ import type { AttemptRecord, Escrow, RunRecord } from "../../core/records.ts";
 import type { Located } from "../../engines/engine.ts";
 import { builtInEngine } from "../../engines/engines.ts";
 import { rightsIn, saidSince } from "../conversation.ts";
-import {
-  copiesOf,
-  copyId,
-  earlierRights,
-  hasMore,
-  holdsAll,
-  isElsewhere,
-  isTorn,
-  lackedWith,
-  lacking,
-  type LookedUp,
-} from "./copies.ts";
+import { copiesOf, copyId, hasMore, holdsAll, isElsewhere, isTorn, lackedWith, lacking } from "./copies.ts";
+import { earlierRights, type LookedUp } from "./look-up.ts";
 import { copiesLeft } from "./escrow.ts";
 
 let runDirectory: string;

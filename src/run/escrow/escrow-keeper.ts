@@ -23,7 +23,8 @@ import { sessionFiles, watchFolder } from "../../drivers/drivers.ts";
 import type { Located } from "../../engines/engine.ts";
 import type { Deps } from "../deps.ts";
 import { copiesOf } from "./copies.ts";
-import { copyNow, keepsEscrow, withCopy } from "./escrow.ts";
+import { keepsEscrow, withCopy } from "./escrow.ts";
+import { copyNow } from "./copying.ts";
 import type { Job } from "../attempt/job.ts";
 import type { Ledger } from "../attempt/ledger.ts";
 

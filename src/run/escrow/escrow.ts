@@ -5,51 +5,32 @@
  * is taken after the attempt, never delays the summary, and goes back only where the engine has nothing: an existing
  * file of the engine is never overwritten.
  */
-import { basename, join } from "node:path";
+import { join } from "node:path";
 import {
-  checkEscrow,
   continuesCopy,
   describeCopy,
   dropOldEscrow,
   endLive,
-  type EscrowSource,
-  fileAt,
   isEmptied,
-  keepEscrow,
-  keepEscrowText,
-  type LivePiece,
   livePieces,
   liveSession,
   saveRunFile,
-  sourceOf,
-  wholeOf,
 } from "../../state/state.ts";
 import { Fault } from "../../core/faults.ts";
-import type { Escrow, EscrowFile, RunRecord } from "../../core/records.ts";
-import { restoreFile, sessionFiles, sessionFilesWith, setAside } from "../../drivers/drivers.ts";
+import type { Escrow, RunRecord } from "../../core/records.ts";
 import type { Engine } from "../../engines/engine.ts";
-import {
-  continuesFile,
-  copiesOf,
-  copyId,
-  damageOf,
-  holdsAll,
-  lastCopyOf,
-  leftAsIs,
-  lostSince,
-  sameFile,
-} from "./copies.ts";
+import { copiesOf, copyId, holdsAll, lastCopyOf, leftAsIs, lostSince } from "./copies.ts";
 import { type Deps, isoNow } from "../deps.ts";
 import { type EngineSetup, findEngine } from "../engine-setup.ts";
-import type { RunLease } from "../leases.ts";
 import { resumeCommand } from "../resume/plan.ts";
+import { copyFiles, copyNow, type NotTaken, sourcesOf, type Taken } from "./copying.ts";
 
-interface Taking {
+export interface Taking {
   readonly run: RunRecord;
   readonly fence: number;
 }
 
-type Copies = Pick<RunRecord, "escrow" | "kept">;
+export type Copies = Pick<RunRecord, "escrow" | "kept">;
 
 /** Never throws a fault: a copy that could not be taken is a warning, the run is not harmed. */
 export async function takeEscrow(deps: Deps, setup: EngineSetup, taking: Taking): Promise<RunRecord> {
@@ -162,7 +143,7 @@ async function recordCopy(
   return kept;
 }
 
-async function saveCopies(deps: Deps, { run, fence }: Taking): Promise<void> {
+export async function saveCopies(deps: Deps, { run, fence }: Taking): Promise<void> {
   saveRunFile(run);
   await deps.store.saveRun(run, fence);
 }
@@ -219,248 +200,8 @@ export async function expectedEscrow(deps: Deps, run: RunRecord): Promise<RunRec
   return { ...run, ...(await withCopy(engine, run, escrow)) };
 }
 
-interface Copying {
-  readonly engine: Engine;
-  readonly home: string;
-  readonly run: RunRecord;
-  readonly session: string;
-  /** Also what is shorter than in the last copy. */
-  readonly asIs?: true;
-}
-
-interface Taken {
-  readonly escrow: Escrow;
-  /** Files that the session depends on and that lack what the last copy has of them: the new copy has that instead. */
-  readonly longer: readonly string[];
-  /** The new copy does not have all that the run's last copy of this session has. */
-  readonly lacks: boolean;
-}
-
-interface NotTaken {
-  /** Why there is no copy of what is there; null: there is nothing to be copied. */
-  readonly skipped: string | null;
-}
-
-/** Copies, and leaves it to the caller to record the copy. */
-export function copyNow(
-  deps: Deps,
-  setup: Pick<EngineSetup, "engine" | "program" | "env"> & { readonly home: string },
-  of: Exporting,
-): Promise<Taken | NotTaken> {
-  const { engine, home } = setup;
-  return engine.transfer === undefined
-    ? copyFiles(deps, { engine, home, ...of })
-    : exportSession(deps, setup, of);
-}
-
-async function copyFiles(deps: Deps, copying: Copying): Promise<Taken | NotTaken> {
-  const { run, session } = copying;
-  const sources = await sourcesOf(copying);
-  if (sources === null) return { skipped: null };
-  const kept = await keepEscrow(run.runDirectory, {
-    session,
-    files: sources.files,
-    limitBytes: deps.config.escrowLimitBytes,
-    clock: deps.clock,
-  });
-  if ("skipped" in kept) return kept;
-  const before = lastCopyOf(run, session);
-  const rights = sources.rights ?? before?.rights;
-  const { files, longer } =
-    copying.asIs === true || before === null
-      ? { files: kept.files, longer: [] }
-      : await withLonger(run, before, kept.files);
-  const escrow = { ...kept, files, ...(rights === undefined ? {} : { rights }) };
-  return { escrow, longer, lacks: await lacksPart(run, before, escrow) };
-}
-
-/** What a session depends on belongs to another conversation, which may be cut short: the copy keeps what it had of it. */
-async function withLonger(
-  run: RunRecord,
-  before: Escrow,
-  [own, ...others]: readonly EscrowFile[],
-): Promise<{ readonly files: readonly EscrowFile[]; readonly longer: readonly string[] }> {
-  const files = new Map(others.map((file) => [file, file]));
-  const longer: string[] = [];
-  const lost: EscrowFile[] = [];
-  for (const had of before.files.slice(1)) {
-    const has = sameFile(others, had);
-    const isHeld = has !== undefined && (await continuesFile(run, has, had));
-    if (isHeld || (await damageOf(run, { ...before, files: [had] })) !== null) continue;
-    if (has === undefined) lost.push(had);
-    else {
-      files.set(has, { ...had, restoreTo: has.restoreTo });
-      longer.push(has.restoreTo ?? "");
-    }
-  }
-  return { files: [...(own === undefined ? [] : [own]), ...files.values(), ...lost], longer };
-}
-
-interface Sources {
-  readonly files: readonly EscrowSource[];
-  readonly rights?: readonly string[];
-}
-
-/** The engine's own files; where they were lost or began anew while the agent worked, what our links hold of them. */
-async function sourcesOf({ engine, home, run, session }: Copying): Promise<Sources | null> {
-  if (!engine.can.readStore) return null;
-  const located = await engine.locate(session, { home, cwd: run.cwd }, sessionFiles());
-  const present = located.state === "present" && located.files.length > 0 ? located : null;
-  const rights = present === null ? {} : rightsIn(present);
-  const live = liveSession(run.runDirectory);
-  const pieces = livePieces(run.runDirectory);
-  const own = live === null ? null : join(home, live.restoreTo);
-  const elsewhere = present !== null && present.files[0]?.path !== own;
-  if (live === null || own === null || live.session !== session || pieces.length === 0 || elsewhere)
-    return present === null ? null : { files: present.files, ...rights };
-  if (located.state === "unknown" || (located.state === "unusable" && !located.damaged)) return null;
-  const there = fileAt(own);
-  const unseen = there !== null && !pieces.some((piece) => isSameFile(piece, there));
-  const whole = wholeOf(unseen ? [...pieces, there] : pieces);
-  const source = sourceOf(whole, live.restoreTo);
-  const [first] = whole;
-  if (source === null || first === undefined) return null;
-  if (present !== null) return { files: [source, ...present.files.slice(1)], ...rights };
-  const was = await engine.locate(session, { home, cwd: run.cwd }, sessionFilesWith(own, first.path));
-  // What the engine itself would not take for a conversation is not worth a copy.
-  if (was.state === "unusable") return null;
-  if (was.state !== "present") return { files: [source] };
-  return { files: [source, ...was.files.slice(1)], ...rightsIn(was) };
-}
-
-function rightsIn({ rights }: { readonly rights?: readonly string[] }): Pick<Sources, "rights"> {
-  return rights === undefined ? {} : { rights };
-}
-
-function isSameFile(one: LivePiece, other: LivePiece): boolean {
-  return one.ino === other.ino && one.dev === other.dev;
-}
-
-/** The new copy does not begin with what the one before it holds, though such files only ever grow. */
-async function lacksPart(run: RunRecord, before: Escrow | null, escrow: Escrow): Promise<boolean> {
-  const [had, has] = [before?.files[0], escrow.files[0]];
-  if (had === undefined || has === undefined) return false;
-  return !(await continuesCopy(join(run.runDirectory, "escrow", has.file), had));
-}
-
 /** The run's copy is the better one: what was taken after it goes, the links with it. */
 function dropNewer(run: RunRecord): void {
   dropOldEscrow(run.runDirectory, copiesOf(run));
   endLive(run.runDirectory);
-}
-
-/**
- * Puts the copy back into the engine's home; a file that is there without all that the copy has is kept beside it. An
- * earlier copy becomes the newest before that, and the one that was is kept.
- */
-export async function restoreEscrow(
-  deps: Deps,
-  setup: EngineSetup,
-  { run, fence, hold }: Taking & { readonly hold: RunLease },
-  copy: Escrow | null,
-): Promise<Copies> {
-  if (copy === null || setup.home === null) return run;
-  const others = await sessionsOf(deps, run, copy.files.slice(1));
-  for (const session of others) await hold.holdSession(run, session);
-  const isNewest = copy === run.escrow;
-  const now = isNewest ? run : { ...run, escrow: copy, kept: copiesOf(run).filter((one) => one !== copy) };
-  if (!isNewest) await saveCopies(deps, { run: now, fence });
-  await putCopyBack(deps, setup, now, copy);
-  for (const session of others) await hold.releaseSession(run, session);
-  return now;
-}
-
-/** The conversations of other runs that these files are of: nobody may work in one while its file is put back. */
-async function sessionsOf(
-  deps: Deps,
-  { agentName, engineHome }: RunRecord,
-  files: readonly EscrowFile[],
-): Promise<readonly string[]> {
-  if (files.length === 0) return [];
-  const runs = await deps.store.listRuns({ engine: agentName, limit: Number.POSITIVE_INFINITY });
-  const ids = runs
-    .filter((run) => run.engineHome === engineHome)
-    .flatMap(({ session, sessions }) => [session.value, ...sessions.map(({ value }) => value)]);
-  const names = files.map(({ restoreTo }) => basename(restoreTo ?? ""));
-  const isNamed = (id: string | null): id is string =>
-    id !== null && id !== "" && names.some((name) => name.includes(id));
-  return [...new Set(ids.filter(isNamed))];
-}
-
-async function putCopyBack(deps: Deps, setup: EngineSetup, run: RunRecord, copy: Escrow): Promise<void> {
-  const { home } = setup;
-  if (home === null) return;
-  const places = (await checkEscrow(run.runDirectory, copy)).map(({ path, restoreTo }, at) => ({
-    path,
-    file: copy.files[at],
-    place: restoreTo === null ? null : join(home, restoreTo),
-  }));
-  const whole: string[] = [];
-  for (const { file, place } of places)
-    if (place !== null && file !== undefined && (await continuesCopy(place, file))) whole.push(place);
-  // When nothing of it is missing, it is the session's own file that the engine cannot read.
-  const isOwn = whole.length === places.length;
-  for (const [at, { path, place }] of places.entries()) {
-    if (place === null) await importSession(deps, setup, { run, session: copy.session }, path);
-    else if (!whole.includes(place) || (at === 0 && isOwn)) await putBack(deps, path, place);
-  }
-}
-
-async function putBack(deps: Deps, from: string, to: string): Promise<void> {
-  if ((await sessionFiles().stat(to)) !== null)
-    deps.log.info(`the engine's file is kept as ${await setAside(to, deps.clock.now())}`);
-  await restoreFile(from, to);
-}
-
-interface Exporting {
-  readonly run: RunRecord;
-  readonly session: string;
-  /** Also what is shorter than in the last copy. */
-  readonly asIs?: true;
-  /** Gives up. */
-  readonly signal?: AbortSignal;
-}
-
-/** By the engine's own command. The engine may take back what was said, so an export may lack what the last one has. */
-async function exportSession(
-  deps: Deps,
-  setup: Pick<EngineSetup, "engine" | "program" | "env"> & { readonly home: string },
-  { run, session, signal }: Exporting,
-): Promise<Taken | NotTaken> {
-  const { home, engine } = setup;
-  const located = await engine.locate(session, { home, cwd: run.cwd }, sessionFiles());
-  // A conversation without a message is not worth a copy.
-  if (located.state === "unusable") return { skipped: null };
-  const [file, ...first] = setup.program;
-  const args = engine.transfer?.exportArgs(session) ?? [];
-  const result = await deps.processes.runTool(file, [...first, ...args], {
-    cwd: run.cwd,
-    env: { ...setup.env, PWD: run.cwd },
-    timeoutMs: 60_000,
-    maxBytes: deps.config.escrowLimitBytes,
-    ...(signal === undefined ? {} : { signal }),
-  });
-  if (result.code !== 0 || result.timedOut) return { skipped: null };
-  const { clock } = deps;
-  const escrow = keepEscrowText(run.runDirectory, { session, text: result.stdout, clock });
-  return { escrow, longer: [], lacks: false };
-}
-
-async function importSession(
-  deps: Deps,
-  setup: EngineSetup,
-  { run, session }: Exporting,
-  from: string,
-): Promise<void> {
-  const [file, ...first] = setup.program;
-  const args = setup.engine.transfer?.importArgs(from) ?? [];
-  const result = await deps.processes.runTool(file, [...first, ...args], {
-    cwd: run.cwd,
-    env: { ...setup.env, PWD: run.cwd },
-    timeoutMs: 60_000,
-  });
-  if (result.code === 0) return;
-  throw new Fault("session_lost", `${setup.engine.title} refused the copy of session ${session}.`, {
-    facts: { handle: run.handle, exit: result.code ?? -1 },
-  });
 }

@@ -19,7 +19,7 @@ import { Fault } from "../../core/faults.ts";
 import type { Escrow, RunRecord } from "../../core/records.ts";
 import { harmlessLine } from "../../lib/harmless.ts";
 import type { Deps } from "../deps.ts";
-import { isUnbegun } from "../resume/plan.ts";
+import { isUnbegun } from "../resume/never-began.ts";
 import { whyNotResumable } from "../resume/resumable.ts";
 
 export interface Finding {

@@ -29,7 +29,8 @@ import type { AgentRecord } from "../../core/supervision.ts";
 import { openStore, type Store } from "../../store/store.ts";
 import { runKey, sessionKey } from "../leases.ts";
 import type { Deps } from "../deps.ts";
-import { catchUp, isBehind, rebuildIndex } from "./rebuild.ts";
+import { rebuildIndex } from "./rebuild.ts";
+import { catchUp, isBehind } from "./catch-up.ts";
 import { areRuns, forsakeUnindexed } from "./unindexed.ts";
 
 const owner: ProcessIdentity = { pid: 4_000_000, start: "1", boot: "b", space: "s" };

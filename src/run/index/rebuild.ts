@@ -8,12 +8,9 @@
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { isDeepStrictEqual } from "node:util";
-import { setTimeout as sleep } from "node:timers/promises";
 import {
   generationMark,
   indexIdentity,
-  isDirectory,
   listAttemptDirs,
   listRunDirs,
   loadAttemptFile,
@@ -26,21 +23,11 @@ import type { Log, Processes } from "../../core/deps.ts";
 import { Fault } from "../../core/faults.ts";
 import type { AttemptRecord, RunRecord } from "../../core/records.ts";
 import type { AgentRecord } from "../../core/supervision.ts";
-import { plural } from "../../lib/plural.ts";
 import { type Damage, type Lease, openStore, type Store } from "../../store/store.ts";
-import { forgetAgent } from "../clean.ts";
 import { observe } from "../conversation.ts";
-import { type Deps, isoNow } from "../deps.ts";
-import {
-  liveOwner,
-  lostIn,
-  ownerGoneFile,
-  runKey,
-  sessionKey,
-  tryHoldRun,
-  type Unrecorded,
-  unrecordedAgent,
-} from "../leases.ts";
+import type { Deps } from "../deps.ts";
+import { liveOwner, runKey, sessionKey } from "../leases.ts";
+import { lostIn, ownerGoneFile, type Unrecorded, unrecordedAgent } from "../agent-locks.ts";
 
 export interface Rebuilt {
   /** How many runs the index has from run directories. */
@@ -85,7 +72,7 @@ export async function recallRun(deps: Deps, wanted: string): Promise<RunRecord |
   return found.run;
 }
 
-async function mend(deps: Deps, found: FoundRun, fence?: number): Promise<boolean> {
+export async function mend(deps: Deps, found: FoundRun, fence?: number): Promise<boolean> {
   const { store, log } = deps;
   if ((await store.createRun(found.run)) === "handle_taken") {
     try {
@@ -101,161 +88,8 @@ async function mend(deps: Deps, found: FoundRun, fence?: number): Promise<boolea
   return true;
 }
 
-/**
- * An index that is older than the run directories was put back, say. It takes from them what it lacks, forgets runs that were
- * removed since, and says so. Each run is held while it is repaired; what a crash leaves undone is found again by the next
- * command, since the generation is raised last.
- */
-export async function catchUp(deps: Deps): Promise<string> {
-  return deps.store.repairing(() => catchUpAll(deps));
-}
-
-async function catchUpAll(deps: Deps): Promise<string> {
-  const { store, state } = deps;
-  const { runIds } = listRunDirs(state);
-  const rows = await store.listRuns({ limit: Number.POSITIVE_INFINITY });
-  const known = new Map(rows.map((row) => [row.runId, row]));
-  let repaired = 0;
-  let whole = true;
-  for (const [at, runId] of runIds.entries()) {
-    if (at > 0 && at % 1_000 === 0) deps.log.info(`read ${at} of ${runIds.length} run directories`);
-    const changed = await orWarn(deps.log, () => caughtUpOrHeld(deps, runId, known.get(runId) ?? null));
-    if (changed === "held") whole = false;
-    else if (changed !== undefined && changed !== null) repaired += 1;
-    await orWarn(deps.log, () => catchUpAgent(deps, join(state.runsRoot, runId)));
-  }
-  const directories = new Set(runIds);
-  let removed = 0;
-  for (const row of rows.filter(({ runId }) => !directories.has(runId)))
-    if (await forgetRemoved(deps, row)) removed += 1;
-  const open = await closeUnstarted(deps);
-  if (whole) await store.raiseGeneration(generationMark(state.root).read());
-  const runs = `${plural(repaired, "run")} brought up to date, ${plural(removed, "removed run")} left out`;
-  return (
-    `the index was older than the run directories, as if a backup of it had been put back; it was repaired from them: ${runs}.` +
-    (open
-      ? " Questions, pipelines and counts of tries are nowhere else: they are as the older index has them."
-      : "")
-  );
-}
-
-/** Another process repairs the same run, and may die over it: then the next command looks again. */
-async function caughtUpOrHeld(
-  deps: Deps,
-  runId: string,
-  row: RunRecord | null,
-): Promise<RunRecord | "held" | null> {
-  for (let look = 1; ; look += 1) {
-    const changed = await caughtUp(deps, runId, row);
-    // An owner that works on it keeps its rows itself.
-    if (changed === "held" && row?.status === "running") return null;
-    if (changed !== "held" || look === HELD_LOOKS) return changed;
-    await sleep(POLL_MS);
-  }
-}
-
-const HELD_LOOKS = 20;
-
-/**
- * One run, from its directory. `row` is what the index has; null: nothing. Null: the index is not behind. held: somebody has
- * the run just now.
- */
-export async function caughtUp(
-  deps: Deps,
-  runId: string,
-  row: RunRecord | null,
-): Promise<RunRecord | "held" | null> {
-  const directory = join(deps.state.runsRoot, runId);
-  const found = await readRunDirectory(directory, deps.log);
-  if (found === null || !isBehind(row, found.run)) return null;
-  if (!deps.state.writable) return found.run;
-  const hold = await tryHoldRun(deps, runId);
-  if (hold === null) return "held";
-  try {
-    // Somebody may have worked on it before it was held.
-    const now = await readRunDirectory(directory, deps.log);
-    if (now === null || !isBehind(await rowOf(deps, runId), now.run)) return null;
-    if (!(await mend(deps, now, row === null ? undefined : hold.fence))) return null;
-    await giveToLive(deps, now);
-    return now.run;
-  } finally {
-    await hold.release();
-  }
-}
-
-/** Null: there is no such row, or it is damaged. */
-async function rowOf(deps: Deps, runId: string): Promise<RunRecord | null> {
-  return (await orWarn({ warn() {} }, () => deps.store.getRun(runId))) ?? null;
-}
-
-/**
- * Whether the index lacks something that `run.json` has. The file is written first, so of two records with the same stamp it is
- * the newer one; but an attempt is counted in the index before it has a directory.
- */
-export function isBehind(row: RunRecord | null, file: RunRecord): boolean {
-  if (row === null) return true;
-  if (row.attempts !== file.attempts) return row.attempts < file.attempts;
-  const { runDirectory: _there, ...recorded } = file;
-  const { runDirectory: _here, ...indexed } = JSON.parse(JSON.stringify(row)) as RunRecord;
-  return row.updatedAt <= file.updatedAt && !isDeepStrictEqual(indexed, recorded);
-}
-
-/** The lease of an owner that lives is in the index that is gone: the next attempt must find it all the same (I6). */
-async function giveToLive(deps: Deps, found: FoundRun): Promise<void> {
-  const { store, processes, machine, clock } = deps;
-  const { run, attempts } = found;
-  const last = attempts.at(-1);
-  if (last === undefined || liveOf([found], processes).length === 0) return;
-  const owner = { ...last.owner, machine, renewedAtMs: clock.now() };
-  await store.acquireLease(runKey(run.runId), owner, () => false);
-  const sessions = new Set([run.session.value, last.asked, ...last.reported.map(({ value }) => value)]);
-  for (const value of sessions)
-    if (value !== null)
-      await store.acquireLease(sessionKey(run.agentName, value), owner, (other) => processes.isAlive(other));
-}
-
-/** The file follows the document, so in an index that is behind the file is the newer one. */
-async function catchUpAgent({ store }: Deps, directory: string): Promise<void> {
-  const agent = await readAgentFile(directory);
-  const known = agent === null ? null : await store.getDocument("agent", agent.id);
-  if (agent === null || known === null) return putAgentBack(store, agent);
-  const data: Readonly<Record<string, unknown>> = { ...agent };
-  if (isDeepStrictEqual(known.data, data)) return;
-  await store.saveDocument({ ...known, open: agent.phase === "active", data }, known.version);
-}
-
-async function forgetRemoved(deps: Deps, row: RunRecord): Promise<boolean> {
-  const hold = await tryHoldRun(deps, row.runId);
-  if (hold === null) return false;
-  try {
-    if (isDirectory(join(deps.state.runsRoot, row.runId))) return false;
-    await forgetAgent(deps, row);
-    await deps.store.deleteRun(row.runId);
-    return true;
-  } finally {
-    await hold.release();
-  }
-}
-
-/**
- * An agent whose run is nowhere may have been started, ended and removed since: it is not started a second time. True: the index
- * has supervision that the run directories cannot tell.
- */
-async function closeUnstarted(deps: Deps): Promise<boolean> {
-  const { store, state } = deps;
-  const agents = await store.listDocuments("agent", { open: true });
-  for (const { id, data, version } of agents) {
-    if (isDirectory(join(state.runsRoot, String(data["runId"])))) continue;
-    const reason = "the index was older than the run directories, and its run is not among them";
-    const ended = { ...data, phase: "failed", reason, endedAt: isoNow(deps) };
-    await store.saveDocument({ kind: "agent", id, open: false, data: ended }, version);
-  }
-  const others = ["decision", "pipeline"].map((kind) => store.listDocuments(kind, { open: true }));
-  return [agents, ...(await Promise.all(others))].some((documents) => documents.length > 0);
-}
-
 /** A document that is there is newer than the file, or as old. */
-async function putAgentBack(store: Store, agent: AgentRecord | null): Promise<void> {
+export async function putAgentBack(store: Store, agent: AgentRecord | null): Promise<void> {
   if (agent === null) return;
   const data: Readonly<Record<string, unknown>> = { ...agent };
   await store.saveDocument({ kind: "agent", id: agent.id, open: agent.phase === "active", data }, null);
@@ -426,8 +260,6 @@ export function liveOf(found: readonly FoundRun[], processes: Processes): readon
   });
 }
 
-const POLL_MS = 50;
-
 function stillLive(
   state: StateDir,
   { run, attempts }: Omit<FoundRun, "agent">,
@@ -462,7 +294,7 @@ async function carryOver(store: Store, lease: Lease): Promise<void> {
 }
 
 /** Undefined: it cannot be had, and the warning says why. */
-async function orWarn<T>(log: Pick<Log, "warn">, work: () => Promise<T>): Promise<T | undefined> {
+export async function orWarn<T>(log: Pick<Log, "warn">, work: () => Promise<T>): Promise<T | undefined> {
   try {
     return await work();
   } catch (error) {

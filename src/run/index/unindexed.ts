@@ -10,10 +10,11 @@ import { sessionFiles } from "../../drivers/drivers.ts";
 import type { Engine } from "../../engines/engine.ts";
 import type { earlierChoice } from "../../engines/engines.ts";
 import type { Deps } from "../deps.ts";
-import { attemptMarker } from "../attempt/job.ts";
-import { lostIn, ownerGoneFile, runKey, type Unrecorded } from "../leases.ts";
+import { runKey } from "../leases.ts";
+import { attemptMarker, lostIn, ownerGoneFile, type Unrecorded } from "../agent-locks.ts";
+import { caughtUp } from "./catch-up.ts";
 import { agentsLeft } from "../stop.ts";
-import { caughtUp, type FoundRun, liveOf, readRunDirectory, readRuns } from "./rebuild.ts";
+import { type FoundRun, liveOf, readRunDirectory, readRuns } from "./rebuild.ts";
 
 const SILENT: Log = { info() {}, warn() {} };
 

@@ -3,17 +3,16 @@ import { Fault, type FaultCode } from "../../core/faults.ts";
 import type { AttemptRecord, RunRecord } from "../../core/records.ts";
 import {
   type ResumeDecision,
-  goingBack,
   type KnownSession,
-  notesFor,
   oneOfThese,
   optionsOf,
   type ResumePlan,
   planResume,
-  refusedStart,
   resumeCommand,
   type ResumeFacts,
 } from "./plan.ts";
+import { goingBack, notesFor } from "./plan-notes.ts";
+import { refusedStart } from "./never-began.ts";
 
 const NO_SESSION = { field: null, value: null, source: null, verifiedAt: null };
 const run = {

@@ -2,8 +2,9 @@
  * What a resume does: facts in, one plan out. Nothing has been started, restored or sent when this decides.
  */
 import { type FaultFacts, Fault, type FaultCode } from "../../core/faults.ts";
-import type { AttemptKind, AttemptRecord, RunRecord } from "../../core/records.ts";
+import type { RunRecord } from "../../core/records.ts";
 import type { Located } from "../../engines/engine.ts";
+import { isUnbegun, NEVER_STARTED } from "./never-began.ts";
 
 export interface ResumeFacts {
   readonly run: RunRecord;
@@ -227,62 +228,6 @@ export function inSupervisor({ handle }: Pick<RunRecord, "handle">, change: stri
   );
 }
 
-/** Of a run whose record says that it is empty. */
-export const NOTHING_SAID = "its UI was closed before anything was said";
-
-export const NEVER_STARTED = "its agent was never started";
-
-/** An agent that was never started has no conversation. */
-export function isUnbegun({ attempts, session }: Pick<RunRecord, "attempts" | "session">): boolean {
-  return attempts === 0 && session.value === null;
-}
-
-/**
- * What the engine said when it refused the command line of every attempt, so that no conversation can have begun; null: one
- * may have. Whether its store has a session all the same is not asked here.
- */
-export function refusedStart(run: RunRecord, attempts: readonly AttemptRecord[]): string | null {
-  const { escrow, session, sessions, parent } = run;
-  const isOurs = sessions.every(({ source }) => source === "chosen");
-  if (escrow !== null || session.verifiedAt !== null || parent !== undefined || !isOurs) return null;
-  const isRefused = ({ outcome, reported, tokens }: AttemptRecord) =>
-    outcome?.result === "failed" &&
-    outcome.trouble?.kind === "usage" &&
-    reported.length === 0 &&
-    tokens === null;
-  if (attempts.length !== run.attempts || !attempts.every(isRefused)) return null;
-  return attempts.at(-1)?.outcome?.trouble?.message ?? null;
-}
-
-/** As the end of a sentence about the run. */
-export function refusalWords({ title }: { readonly title: string }, said: string): string {
-  const what = asksTrust(said) ? "refused to start" : "refused its command line";
-  return `no conversation ever began: ${title} ${what} (${said.replace(/\.$/, "")})`;
-}
-
-/** What begins where the engine refused to; `inRun`: this run may begin once the folder is trusted, with its options. */
-export function beginInstead({ handle, agentName }: RunRecord, said: string, inRun: boolean): string {
-  if (inRun) return `reprise resume ${handle} --force-fresh --trust-cwd "…"`;
-  return `reprise start ${agentName}${asksTrust(said) ? " --trust-cwd" : ""} "…"`;
-}
-
-export const asksTrust = (said: string) => said.includes("--trust-cwd");
-
-export function neverBegan(
-  engine: { readonly title: string },
-  run: RunRecord,
-  said: string,
-  inRun: boolean,
-): Fault {
-  const { handle } = run;
-  const what = inRun ? "Begin in this run, with its options" : "Start a new run with the right options";
-  return new Fault(
-    "session_unknown",
-    `Run ${handle} cannot be resumed: ${refusalWords(engine, said)}. ${what}: ${beginInstead(run, said, inRun)}`,
-    { facts: { handle, refused: refusalWords(engine, said) } },
-  );
-}
-
 function noSession(run: RunRecord): ResumeRefusal {
   const why = isUnbegun(run) ? NEVER_STARTED : "no session id is known (session.value is null)";
   return { do: "refuse", code: "session_unknown", why, ways: [], facts: { missing: "session.value" } };
@@ -350,68 +295,6 @@ function damaged(facts: ResumeFacts, session: KnownSession, hasCopy: boolean): R
 /** A session that goes on when a person has said how: nobody begins another one in its place unasked. */
 export function isUndecided({ code, facts: { ways } }: Fault): boolean {
   return code === "session_damaged" && Array.isArray(ways) && ways.length > 0;
-}
-
-/** The session lacks what its copy has, and the attempt goes on with it as it is. */
-export function leavesCopy({ known }: ResumeFacts, plan: ResumePlan): boolean {
-  if (plan.do === "fresh" || plan.restore) return false;
-  return known.some(({ id, state }) => id === plan.session && state === "torn");
-}
-
-/** What the user should hear of a plan before it is carried out. */
-export function notesFor(facts: ResumeFacts, plan: ResumePlan, kind: AttemptKind): readonly string[] {
-  const { run } = facts;
-  if (plan.do === "fresh") {
-    const back = wayBack(facts);
-    return [`starting a new conversation in run ${run.handle}${back === null ? "" : `; ${back}`}`];
-  }
-  const notes: string[] = [];
-  if (plan.restore) notes.push(restoreNote(facts, plan.session));
-  if (leavesCopy(facts, plan))
-    notes.push(`going on with what is left of session ${plan.session}; ${copyStays(facts, plan.session)}`);
-  if (kind === "fork") {
-    const parent = plan.restore ? "gets its session back from the copy" : "stays as it is";
-    notes.push(`the fork becomes a new run in the same directory, ${run.cwd}; run ${run.handle} ${parent}`);
-  }
-  return notes;
-}
-
-/** Which conversation goes on instead of the newest one; a part of the attempt's record. */
-export function goingBack(plan: ResumePlan): readonly string[] {
-  if (plan.do === "fresh" || plan.passedOver.length === 0) return [];
-  const what = plan.passedOver.length === 1 ? "session" : "sessions";
-  return [`${what} ${plan.passedOver.join(", ")} never began; going back to ${plan.session}`];
-}
-
-function copyStays({ run, known, session }: ResumeFacts, id: string): string {
-  const stuck = known.find((one) => one.id === id)?.stuck;
-  if (stuck !== undefined) return `the copy stays: ${stuck}`;
-  return `the longer copy stays: \`${resumeCommand(run.handle, { want: "resume", session }, "--restore-copy")}\` puts it back`;
-}
-
-function restoreNote({ engine: { title }, known }: ResumeFacts, session: string): string {
-  const state = known.find(({ id }) => id === session)?.state;
-  const copy = "putting back the copy from the run directory";
-  if (state === "absent") return `${title} has lost session ${session}; ${copy}`;
-  if (state === "unusable") return `${title} cannot read session ${session}; ${copy}`;
-  return `${title}'s session ${session} lacks a part that a copy of it has; ${copy}`;
-}
-
-/** How to return from a new conversation to the one that the run is in. Null: there is nothing to return to. */
-function wayBack({ run, engine: { title }, known, escrow, kept = [] }: ResumeFacts): string | null {
-  const session = known.find(({ id }) => id === run.session.value);
-  if (session === undefined || run.launch.unresumable !== undefined || run.empty === true) return null;
-  const { id, state, note } = session;
-  const hasCopy = escrow === id || kept.includes(id);
-  const back = (option: string) =>
-    `\`reprise resume ${run.handle} --session ${id}${option} "…"\` returns to the earlier one`;
-  if (state === "present" || state === "unknown" || (state === "absent" && hasCopy)) return back("");
-  if (state === "torn")
-    return back(hasCopy && session.stuck === undefined ? " --restore-copy" : " --ignore-copy");
-  if (session.damaged === true && hasCopy) return back(" --restore-copy");
-  return state === "absent"
-    ? `neither ${title} nor the run has the earlier one, ${id}`
-    : `${title} cannot continue the earlier one, ${id}: ${note}`;
 }
 
 export function oneOfThese({ handle }: RunRecord, ids: readonly string[], text: string): string {

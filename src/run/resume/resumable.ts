@@ -16,22 +16,15 @@ import type { Escrow, RunRecord } from "../../core/records.ts";
 import { sessionFiles } from "../../drivers/drivers.ts";
 import type { Engine, Located } from "../../engines/engine.ts";
 import { shellWord } from "../../lib/shell.ts";
-import { copiesOf, copyId, damageOf, isElsewhere, lackedWith, copyName, whyStuck } from "../escrow/copies.ts";
+import { copiesOf, copyId, isElsewhere, lackedWith, copyName, whyStuck } from "../escrow/copies.ts";
+import { damageOf } from "../escrow/look-up.ts";
+import { beginInstead, isUnbegun, NEVER_STARTED, NOTHING_SAID, refusalWords } from "./never-began.ts";
+import { type Obstacle, prospect, refusalOf, wantsOnlyTrust, whatStandsInTheWay } from "./refusals.ts";
 import { type BatchLease, batchHoldOf, type Deps } from "../deps.ts";
 import { allEngines } from "../engine-setup.ts";
 import { expectedEscrow } from "../escrow/escrow.ts";
 import { assertOwnWorkplace, movedWith } from "../isolate.ts";
-import {
-  beginInstead,
-  freshCommand,
-  isGone,
-  isUnbegun,
-  NEVER_STARTED,
-  NOTHING_SAID,
-  refusalWords,
-  resumeCommand,
-} from "./plan.ts";
-import { type Obstacle, prospect, refusalOf, wantsOnlyTrust, whatStandsInTheWay } from "./prepare.ts";
+import { freshCommand, isGone, resumeCommand } from "./plan.ts";
 
 /** Why this run cannot be resumed, as the end of a sentence. Null: as far as its record tells, it can be. */
 export function whyNotResumable(run: RunRecord): string | null {

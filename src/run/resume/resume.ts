@@ -4,21 +4,16 @@ import { Fault } from "../../core/faults.ts";
 import type { RunRecord } from "../../core/records.ts";
 import { type AttemptOptions, type AttemptResult, makeAttempt } from "../attempt/attempt.ts";
 import type { Deps } from "../deps.ts";
-import { leaveCopy, recoverEscrow, restoreEscrow } from "../escrow/escrow.ts";
+import { leaveCopy, recoverEscrow } from "../escrow/escrow.ts";
+import { restoreEscrow } from "../escrow/restore.ts";
+import { assertAgentGone, assertAllRecorded, assertNoneUnknown, forgetLocks } from "../agent-locks.ts";
+import { assertKnownRecord } from "./refusals.ts";
+import type { ResumeOptions } from "./options.ts";
 import type { Watch } from "../attempt/job.ts";
 import { recordedEnv } from "../launch.ts";
-import {
-  assertAgentGone,
-  assertAllRecorded,
-  assertNoChoice,
-  assertNoneUnknown,
-  clearAfterDead,
-  forgetLocks,
-  leaseRun,
-  type RunLease,
-} from "../leases.ts";
+import { assertNoChoice, clearAfterDead, leaseRun, type RunLease } from "../leases.ts";
 import { forkedRun, newRunId, recordRun } from "../new-run.ts";
-import { assertKnownRecord, prepareResume, type ResumeOptions } from "./prepare.ts";
+import { prepareResume } from "./prepare.ts";
 import { assertRunDirectory } from "./resumable.ts";
 import { asItIsNow, recordEnd, selectRun } from "../select.ts";
 import { assertNobodyIn, endLeftBehind } from "../stop.ts";

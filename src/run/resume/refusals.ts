@@ -1,0 +1,217 @@
+/** What the engine's store and the run's copies allow, and the faults that say why a resume is refused. */
+import { join } from "node:path";
+import { isDeepStrictEqual } from "node:util";
+import { isDirectory, loadRunFile, readRecord } from "../../state/state.ts";
+import { Fault, type FaultCode } from "../../core/faults.ts";
+import type { RunRecord } from "../../core/records.ts";
+import { sessionFiles } from "../../drivers/drivers.ts";
+import type { Engine } from "../../engines/engine.ts";
+import { type CheckedCopies, chosenCopy, type LookedUp, lookUp, usableCopies } from "../escrow/look-up.ts";
+import { asksTrust, neverBegan, NOTHING_SAID, refusedStart } from "./never-began.ts";
+import type { Deps } from "../deps.ts";
+import { assertOwnWorkplace, cwdNow } from "../isolate.ts";
+import { assertNothingRedacted } from "../launch.ts";
+import { anewWith, mayBeginAnew } from "../new-run.ts";
+import {
+  type ResumeDecision,
+  isGone,
+  type ResumePlan,
+  planResume,
+  type ResumeRefusal,
+  freshCommand,
+  resumeCommand,
+  type ResumeFacts,
+} from "./plan.ts";
+import type { ResumeOptions } from "./options.ts";
+
+export async function possible(
+  deps: Deps,
+  engine: Engine,
+  run: RunRecord,
+  { facts, found, decision }: Prospect,
+): Promise<ResumePlan> {
+  if (decision.do === "refuse") {
+    const again = isGone(decision) ? await forkAgain(deps, run) : null;
+    throw refused(facts, decision, { again, anew: anewWith(engine, run, found) });
+  }
+  const { unresumable } = run.launch;
+  if (decision.do === "fresh" && unresumable !== undefined && !mayBeginAnew(engine, run, found))
+    throw startAnother("option_unkept", run, `cannot begin a new conversation: ${unresumable}`);
+  return decision;
+}
+
+/** A fork whose conversation is gone is made once more of the one that it was made of. Null: it is no fork, or cannot be. */
+async function forkAgain(deps: Deps, run: RunRecord): Promise<string | null> {
+  if (run.parent === undefined) return null;
+  return (await import("./resumable.ts")).forkOfParent(deps, run);
+}
+
+/** What the engine said when it refused to begin a conversation in this run; null: one may have begun. */
+export async function refusalOf(deps: Deps, engine: Engine, run: RunRecord): Promise<string | null> {
+  if (run.status !== "failed" || run.attempts === 0) return null;
+  const said = refusedStart(run, await deps.store.listAttempts(run.runId));
+  if (said === null) return null;
+  const found = await lookUp(engine, run);
+  return found.every(({ known }) => known.state === "absent") ? said : null;
+}
+
+/** Where no conversation ever began, only a new one can. */
+export async function refusalFor(
+  deps: Deps,
+  engine: Engine,
+  run: RunRecord,
+  { want }: ResumeOptions,
+): Promise<string | null> {
+  const said = await refusalOf(deps, engine, run);
+  if (said !== null && want !== "fresh")
+    throw neverBegan(engine, run, said, await wantsOnlyTrust(engine, run, said));
+  return said;
+}
+
+/** Would the run begin with `--force-fresh --trust-cwd`, as far as Reprise can tell? `said`: what the engine refused it with. */
+export async function wantsOnlyTrust(engine: Engine, run: RunRecord, said: string): Promise<boolean> {
+  if (!asksTrust(said) || run.launch.trustCwd) return false;
+  const trusting = { ...run, launch: { ...run.launch, trustCwd: true } };
+  return mayBeginAnew(engine, trusting, await lookUp(engine, run));
+}
+
+export async function assertUsable(run: RunRecord, { want }: ResumeOptions): Promise<void> {
+  await assertKnownRecord(run);
+  assertNothingRedacted(run);
+  const why = run.launch.unresumable ?? (run.empty === true ? NOTHING_SAID : null);
+  if (why === null || want === "fresh") return;
+  throw startAnother("session_unknown", run, `cannot be resumed: ${why}`);
+}
+
+function startAnother(code: FaultCode, { handle, agentName }: RunRecord, what: string): Fault {
+  return new Fault(code, `Run ${handle} ${what}. Start a new run instead: reprise start ${agentName} "…"`, {
+    facts: { handle },
+  });
+}
+
+/** An attempt would write over what a newer Reprise has recorded. A damaged record is written again. */
+export async function assertKnownRecord(run: RunRecord): Promise<void> {
+  const { runDirectory } = run;
+  try {
+    const written = readRecord(join(runDirectory, "run.json"));
+    // What the index says as well needs no schema, which is slow to load.
+    if (isDeepStrictEqual(written, JSON.parse(JSON.stringify(run)))) return;
+    await loadRunFile(runDirectory);
+  } catch (error) {
+    if (!(error instanceof Fault) || error.code === "schema_newer") throw error;
+  }
+}
+
+export interface Prospect {
+  readonly found: readonly LookedUp[];
+  readonly facts: ResumeFacts;
+  readonly decision: ResumeDecision;
+  /** As far as they had to be looked at. */
+  readonly copies: CheckedCopies;
+}
+
+/** What the engine's store and the run's copy allow. */
+export async function prospect(
+  engine: Engine,
+  run: RunRecord,
+  wish: Pick<ResumeOptions, "want" | "damage" | "session" | "copy" | "supervised"> & {
+    readonly home: string | null;
+  },
+): Promise<Prospect> {
+  const { want, damage, home } = wish;
+  const chosen = wish.copy === undefined ? null : chosenCopy(run, wish.copy, wish.session);
+  const found = await lookUp(engine, run, chosen?.session ?? wish.session);
+  const known = found.map(({ known: session }) => session);
+  const isThere = known.every(({ state }) => state === "present" || state === "unknown");
+  const copies =
+    isThere && damage !== "restore"
+      ? { escrow: null, kept: [] }
+      : await usableCopies(engine, run, found, chosen);
+  const facts: ResumeFacts = {
+    run,
+    engine: {
+      title: engine.title,
+      canFork: engine.can.fork,
+      ...(engine.transfer === undefined ? {} : { imports: true }),
+    },
+    cwdExists: isDirectory(run.cwd),
+    ...cwdNow(run),
+    home,
+    ...(wish.supervised === true ? { supervised: true } : {}),
+    known,
+    ...copies,
+    kept: copies.kept.map(({ session }) => session),
+    want,
+    damage,
+    ...(wish.session === undefined ? {} : { session: known[0]?.id ?? wish.session }),
+  };
+  return { found, facts, decision: planResume(facts), copies };
+}
+
+export interface Obstacle extends Pick<ResumeRefusal, "code" | "why" | "ways"> {
+  /** Native options with which `--force-fresh` would be accepted. Null: it would be refused. */
+  readonly anew: readonly string[] | null;
+  /** What to type, where nothing else helps. */
+  readonly next?: string;
+  /** No conversation ever began. */
+  readonly unbegun?: true;
+}
+
+/** What stands in the way of a plain resume, whatever the environment of the day is. Null: nothing. */
+export async function whatStandsInTheWay(engine: Engine, run: RunRecord): Promise<Obstacle | null> {
+  assertOwnWorkplace(run);
+  const { decision, found } = await prospect(engine, run, {
+    want: "resume",
+    damage: "refuse",
+    home: run.engineHome,
+  });
+  if (decision.do !== "refuse") return null;
+  const began = found.some(({ known }) => known.silent !== true || known.damaged === true);
+  const unbegun = found.length === 0 || began ? {} : { unbegun: true as const };
+  return { ...decision, anew: anewWith(engine, run, found), ...unbegun };
+}
+
+interface Else {
+  /** Makes a fork once more. */
+  readonly again: string | null;
+  readonly anew: readonly string[] | null;
+}
+
+function refused(
+  asked: ResumeFacts,
+  { code, why, ways, facts }: ResumeRefusal,
+  { again, anew }: Else,
+): Fault {
+  const { run } = asked;
+  const { handle } = run;
+  const offered = ways.map(({ option, does }) => `\`${resumeCommand(handle, asked, option)}\` ${does}`);
+  if (again !== null) offered.push(`\`${again}\` makes the fork once more`);
+  const begin =
+    anew === null
+      ? `\`reprise start ${run.agentName} "…"\` starts a new run`
+      : `\`${freshCommand(handle, anew)}\` starts anew in the same run${anew.length === 0 ? "" : ", with the least rights, as its own cannot be told"}`;
+  return new Fault(code, `Run ${handle} cannot be resumed: ${why}. ${[...offered, begin].join("; ")}.`, {
+    facts: { handle, ...facts },
+  });
+}
+
+/** A program outside Reprise that has the conversation open would be a second writer. */
+export async function assertNotOpenElsewhere(
+  deps: Deps,
+  engine: Engine,
+  run: RunRecord,
+  session: string,
+): Promise<void> {
+  if (engine.holders === undefined || run.engineHome === null) return;
+  const hints = await engine.holders(session, { home: run.engineHome, cwd: run.cwd }, sessionFiles());
+  const live = hints.find(({ pid, start }) => {
+    const identity = deps.processes.identify(pid);
+    return identity !== null && (start === null || start === identity.start);
+  });
+  if (live === undefined) return;
+  throw new Fault(
+    "session_busy",
+    `${engine.title} has session ${session} open in another process (pid ${live.pid}). Close it there, then resume again.`,
+    { facts: { handle: run.handle, session, pid: live.pid } },
+  );
+}
