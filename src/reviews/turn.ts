@@ -43,19 +43,19 @@ type Update = (update: TurnUpdate) => void;
 /** How long a discarded turn may take to end in order. */
 const DISCARD_MS = 3_000;
 
-/** The implementation of `DeskOptions.begin`. */
+/** The implementation of `ReviewServiceOptions.begin`. */
 export function beginTurn(deps: Deps, options: TurnOptions) {
   return (order: TurnOrder, update: Update, place: TurnPlace): ReviewTurn =>
     new LiveTurn(deps, options, { order, update, place });
 }
 
-interface Wish {
+interface TurnContext {
   readonly order: TurnOrder;
   readonly update: Update;
   readonly place: TurnPlace;
 }
 
-interface Open {
+interface OpenQuestion {
   readonly question: Question;
   resolve(decision: QuestionAnswer): void;
   reject(fault: Fault): void;
@@ -65,9 +65,9 @@ class LiveTurn implements ReviewTurn {
   readonly done: Promise<TurnResult>;
   readonly #deps: Deps;
   readonly #options: TurnOptions;
-  readonly #wish: Wish;
-  readonly #open = new Map<string, Open>();
-  #book: TurnRecorder | null = null;
+  readonly #context: TurnContext;
+  readonly #open = new Map<string, OpenQuestion>();
+  #recorder: TurnRecorder | null = null;
   #handle: string;
   /** Codex has received the comments. */
   #started = false;
@@ -78,11 +78,11 @@ class LiveTurn implements ReviewTurn {
   #onStop: ((request: StopRequest) => void) | null = null;
   #early: StopRequest | null = null;
 
-  constructor(deps: Deps, options: TurnOptions, wish: Wish) {
+  constructor(deps: Deps, options: TurnOptions, context: TurnContext) {
     this.#deps = deps;
     this.#options = options;
-    this.#wish = wish;
-    this.#handle = wish.order.resume?.handle ?? "";
+    this.#context = context;
+    this.#handle = context.order.resume?.handle ?? "";
     this.done = this.#work();
   }
 
@@ -150,7 +150,7 @@ class LiveTurn implements ReviewTurn {
   }
 
   async #attempt(): Promise<AttemptResult> {
-    const { order, place } = this.#wish;
+    const { order, place } = this.#context;
     const { comments, resume } = order;
     if (comments.length === 0) throw new Fault("usage", "There are no comments that Codex could be given.");
     const [
@@ -173,11 +173,11 @@ class LiveTurn implements ReviewTurn {
     const { clock, state } = this.#deps;
     const redact = redactorFor(this.#deps.env, this.#options.env);
     const directory = reviewsDirectory(state);
-    const book = new Opened({ directory, pullRequest, clock, resume, redact });
-    this.#book = book;
+    const recorder = new Opened({ directory, pullRequest, clock, resume, redact });
+    this.#recorder = recorder;
     const nonce = this.#deps.newSessionId().replaceAll("-", "");
-    const prompt = composePrompt({ pullRequest, title: place.title, comments, nonce, known: book.known });
-    const watch = this.#watch(book, prompt, prompt.sent.map(markOf));
+    const prompt = composePrompt({ pullRequest, title: place.title, comments, nonce, known: recorder.known });
+    const watch = this.#watch(recorder, prompt, prompt.sent.map(markOf));
     const shared = { ...this.#shared(), message: prompt.text };
     // Codex works in this clone, whatever repository the environment names.
     const deps = { ...this.#deps, env: withoutRepository(this.#deps.env) };
@@ -232,7 +232,7 @@ class LiveTurn implements ReviewTurn {
   #shared() {
     const { approval, env, limits, model, native, trustCwd } = this.#options;
     // Recorded with the run, so that `reprise resume` grants no more than this turn.
-    const { order, place } = this.#wish;
+    const { order, place } = this.#context;
     const sandbox = this.#options.sandbox ?? (order.resume === null ? "read-only" : null);
     const distrust = order.resume === null && !trustCwd;
     return {
@@ -244,7 +244,7 @@ class LiveTurn implements ReviewTurn {
         ...(sandbox === null ? [] : ["-s", sandbox]),
         ...native,
         // Behind the user's own: of a setting that is given twice the last one counts.
-        ...(distrust ? ["-c", untrusted(place.cwd)] : []),
+        ...(distrust ? ["-c", untrustedFolders(place.cwd)] : []),
       ],
       env,
       trustCwd,
@@ -252,7 +252,7 @@ class LiveTurn implements ReviewTurn {
     } as const;
   }
 
-  #watch(book: TurnRecorder, prompt: Prompt, marks: readonly string[]): Watch {
+  #watch(recorder: TurnRecorder, prompt: Prompt, marks: readonly string[]): Watch {
     return {
       raw: () => undefined,
       status() {},
@@ -262,47 +262,47 @@ class LiveTurn implements ReviewTurn {
         this.#onStop = listener;
         if (this.#early !== null) listener(this.#early);
       },
-      recorded: (run, attempt) => this.#recorded(book, { run, attempt, prompt }),
-      wire: (direction, line) => book.line(direction, line),
-      events: (seen) => this.#events(book, seen, marks),
-      ask: (question) => this.#ask(book, question),
+      recorded: (run, attempt) => this.#recorded(recorder, { run, attempt, prompt }),
+      wire: (direction, line) => recorder.line(direction, line),
+      events: (seen) => this.#events(recorder, seen, marks),
+      ask: (question) => this.#ask(recorder, question),
       settled: (id) => this.#settled(id),
     };
   }
 
   #recorded(
-    book: TurnRecorder,
+    recorder: TurnRecorder,
     { run, attempt, prompt }: { run: RunRecord; attempt: AttemptRecord; prompt: Prompt },
   ): void {
-    const { order, place, update } = this.#wish;
+    const { order, place, update } = this.#context;
     this.#handle = run.handle;
-    book.begin(run.handle, attempt.n);
+    recorder.begin(run.handle, attempt.n);
     update({ type: "begun", handle: run.handle, resumed: order.resume !== null });
     const elsewhere =
       run.cwd === place.cwd ? [] : [`The conversation goes on in ${run.cwd}, where it began.`];
     const own = [...elsewhere, ...notesOn(prompt)];
     for (const text of [...attempt.diagnostics, ...own]) {
-      book.note(text);
+      recorder.note(text);
       if (this.#options.attended) update({ type: "event", event: { type: "notice", message: text } });
     }
     // The run has logged the other warnings. A script that reads only the result needs them as well.
     if (!this.#options.attended) for (const text of own) this.#deps.log.warn(text);
   }
 
-  #events(book: TurnRecorder, seen: readonly SeenEvent[], marks: readonly string[]): void {
+  #events(recorder: TurnRecorder, seen: readonly SeenEvent[], marks: readonly string[]): void {
     for (const { event } of seen) {
-      if (event.type === "session") book.named(event.session);
+      if (event.type === "session") recorder.named(event.session);
       if (event.type === "turn_started") {
         this.#started = true;
-        book.sent(marks);
+        recorder.sent(marks);
       }
-      this.#wish.update({ type: "event", event });
+      this.#context.update({ type: "event", event });
     }
   }
 
-  async #ask(book: TurnRecorder, question: Question): Promise<QuestionAnswer> {
-    this.#wish.update({ type: "question", question });
-    if (this.#options.keepApprovals && book.isKept(question)) {
+  async #ask(recorder: TurnRecorder, question: Question): Promise<QuestionAnswer> {
+    this.#context.update({ type: "question", question });
+    if (this.#options.keepApprovals && recorder.isKept(question)) {
       return this.#answered(question, "accept", "kept");
     }
     if (!this.#options.attended) return this.#answered(question, "decline", "policy");
@@ -311,14 +311,14 @@ class LiveTurn implements ReviewTurn {
 
   /** In the transcript before Codex gets it. */
   #answered(question: Question, decision: QuestionAnswer, by: "user" | "kept" | "policy"): QuestionAnswer {
-    this.#book?.answered(question, decision, by);
-    this.#wish.update({ type: "settled", id: question.id, decision });
+    this.#recorder?.answered(question, decision, by);
+    this.#context.update({ type: "settled", id: question.id, decision });
     return decision;
   }
 
   /** The question no longer needs an answer. */
   #settled(id: string): void {
-    if (this.#open.delete(id)) this.#wish.update({ type: "settled", id, decision: null });
+    if (this.#open.delete(id)) this.#context.update({ type: "settled", id, decision: null });
   }
 
   #stop(request: StopRequest): void {
@@ -339,7 +339,7 @@ class LiveTurn implements ReviewTurn {
           : `${outcome.reason}: ${trouble.message}`;
     // Codex did not resume the conversation, and nothing was sent.
     const refused =
-      this.#wish.order.resume !== null &&
+      this.#context.order.resume !== null &&
       !this.#started &&
       outcome.result === "failed" &&
       REFUSING.has(trouble?.kind ?? "other");
@@ -365,7 +365,7 @@ class LiveTurn implements ReviewTurn {
 
   /** A session that Codex got nothing of stays as open as before, unless it is gone for good. */
   #closing({ status, refusedAs }: TurnResult, outcome: Outcome | null): TurnResult["status"] {
-    const untold = this.#wish.order.resume !== null && !this.#started && outcome?.result === "failed";
+    const untold = this.#context.order.resume !== null && !this.#started && outcome?.result === "failed";
     if (!untold || status === "cancelled") return status;
     return refusedAs === "session_lost" ? "failed" : "interrupted";
   }
@@ -385,8 +385,8 @@ class LiveTurn implements ReviewTurn {
 
   /** A refused resume is a result; the caller handles any other fault. */
   async #refusedBy(fault: Fault): Promise<TurnResult> {
-    const { resume } = this.#wish.order;
-    const begun = this.#book?.begun ?? false;
+    const { resume } = this.#context.order;
+    const begun = this.#recorder?.begun ?? false;
     if (begun) this.#close(resume === null && !STORAGE.has(fault.code) ? "failed" : "interrupted", null);
     if (resume === null || begun || !UNCONTINUABLE.has(fault.code)) throw fault;
     const { isUndecided } = await import("../run/run.ts");
@@ -407,7 +407,7 @@ class LiveTurn implements ReviewTurn {
   /** The run's end is on disk: readers understand a sidecar that says `running` for a run that is over. */
   #close(status: TurnResult["status"], outcome: Outcome | null): void {
     try {
-      this.#book?.end(status, outcome);
+      this.#recorder?.end(status, outcome);
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
       this.#deps.log.warn(`the end of the session was not recorded: ${error.message}`);
@@ -420,7 +420,7 @@ class LiveTurn implements ReviewTurn {
  * it starts outside the sandbox without asking. With a writable sandbox it would trust the folder on its own,
  * permanently.
  */
-function untrusted(cwd: string): string {
+function untrustedFolders(cwd: string): string {
   const folders: string[] = [];
   for (let at = cwd; at !== dirname(at); at = dirname(at)) folders.push(at);
   folders.push("/");
