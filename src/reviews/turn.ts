@@ -8,12 +8,11 @@ import { dirname } from "node:path";
 import type { QuestionAnswer, Outcome, Question, SeenEvent } from "../core/events.ts";
 import { exitCodeOf, Fault, type FaultCode } from "../core/faults.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
-import { plural } from "../lib/plural.ts";
 import type { AttemptResult, Deps, Limits, ResumeRequest, StopRequest, Watch } from "../run/run.ts";
 import type { TurnPlace } from "./review-service.ts";
-import type { Prompt } from "./prompt.ts";
 import { subjectOf } from "./pull-request.ts";
 import type { PullRequest, ReviewTurn, TurnOrder, TurnResult, TurnUpdate } from "./reviews.ts";
+import { GONE, resultOf, sessionStatus, STORAGE, UNCONTINUABLE } from "./turn-result.ts";
 import type { TurnRecorder } from "./turn-recorder.ts";
 
 export interface TurnOptions {
@@ -53,6 +52,13 @@ interface TurnContext {
   readonly order: TurnOrder;
   readonly update: Update;
   readonly place: TurnPlace;
+}
+
+interface SentPrompt {
+  /** Of the comments in it (`markOf`). */
+  readonly marks: readonly string[];
+  /** Sentences about parts of the comments that it lacks. */
+  readonly omissions: readonly string[];
 }
 
 interface OpenQuestion {
@@ -133,11 +139,18 @@ class LiveTurn implements ReviewTurn {
       if (!(error instanceof Fault)) throw error;
       return this.#refusedBy(error);
     }
-    const ended = this.#resultOf(result);
+    const { resume } = this.#context.order;
+    const facts = {
+      handle: this.#handle,
+      resumed: resume !== null,
+      started: this.#started,
+      discarded: this.#discarded,
+    };
+    const ended = resultOf(result, facts);
     const { outcome } = result.attempt;
     const { isPassing } = await import("./sidecar.ts");
     const closed =
-      isPassing(outcome) && ended.status === "failed" ? "interrupted" : this.#closing(ended, outcome);
+      isPassing(outcome) && ended.status === "failed" ? "interrupted" : sessionStatus(ended, facts, outcome);
     this.#close(closed, outcome);
     await result.finish();
     const lastWords = this.#isUnexplained(ended, outcome) ? (result.attempt.lastWords ?? []) : [];
@@ -152,10 +165,10 @@ class LiveTurn implements ReviewTurn {
   async #attempt(): Promise<AttemptResult> {
     const { order, place } = this.#context;
     const { comments, resume } = order;
-    if (comments.length === 0) throw new Fault("usage", "There are no comments that Codex could be given.");
+    if (comments.length === 0) throw new Fault("usage", "There are no comments to send to Codex.");
     const [
       { ownRules, redactorFor, resumeRun, startRun, withoutRepository },
-      { composePrompt, markOf },
+      { composePrompt, markOf, omissionsIn },
       { TurnRecorder: Opened },
       { reviewsDirectory },
       { soleTurn },
@@ -177,7 +190,7 @@ class LiveTurn implements ReviewTurn {
     this.#recorder = recorder;
     const nonce = this.#deps.newSessionId().replaceAll("-", "");
     const prompt = composePrompt({ pullRequest, title: place.title, comments, nonce, known: recorder.known });
-    const watch = this.#watch(recorder, prompt, prompt.sent.map(markOf));
+    const watch = this.#watch(recorder, { marks: prompt.sent.map(markOf), omissions: omissionsIn(prompt) });
     const shared = { ...this.#shared(), message: prompt.text };
     // Codex works in this clone, whatever repository the environment names.
     const deps = { ...this.#deps, env: withoutRepository(this.#deps.env) };
@@ -212,7 +225,7 @@ class LiveTurn implements ReviewTurn {
     if (status !== "completed") return cwd;
     throw new Fault(
       "session_unknown",
-      `Run ${handle} was completed meanwhile: nothing of it is interrupted.`,
+      `Run ${handle} was completed meanwhile, so it is not interrupted any more.`,
       {
         facts: { handle },
       },
@@ -224,7 +237,7 @@ class LiveTurn implements ReviewTurn {
     if (rules === null || this.#options.sandbox !== null) return;
     throw new Fault(
       "engine_cannot",
-      `Codex is told ${rules}, and the sandbox of a review switches that off. Give --sandbox read-only to review without it.`,
+      `Codex has the setting ${rules}, which the sandbox of a review switches off. To review without it, add: --sandbox read-only`,
       { facts: { rules } },
     );
   }
@@ -252,7 +265,7 @@ class LiveTurn implements ReviewTurn {
     } as const;
   }
 
-  #watch(recorder: TurnRecorder, prompt: Prompt, marks: readonly string[]): Watch {
+  #watch(recorder: TurnRecorder, { marks, omissions }: SentPrompt): Watch {
     return {
       raw: () => undefined,
       status() {},
@@ -262,7 +275,7 @@ class LiveTurn implements ReviewTurn {
         this.#onStop = listener;
         if (this.#early !== null) listener(this.#early);
       },
-      recorded: (run, attempt) => this.#recorded(recorder, { run, attempt, prompt }),
+      recorded: (run, attempt) => this.#recorded(recorder, { run, attempt, omissions }),
       wire: (direction, line) => recorder.line(direction, line),
       events: (seen) => this.#events(recorder, seen, marks),
       ask: (question) => this.#ask(recorder, question),
@@ -272,15 +285,15 @@ class LiveTurn implements ReviewTurn {
 
   #recorded(
     recorder: TurnRecorder,
-    { run, attempt, prompt }: { run: RunRecord; attempt: AttemptRecord; prompt: Prompt },
+    { run, attempt, omissions }: { run: RunRecord; attempt: AttemptRecord; omissions: readonly string[] },
   ): void {
     const { order, place, update } = this.#context;
     this.#handle = run.handle;
     recorder.begin(run.handle, attempt.n);
     update({ type: "begun", handle: run.handle, resumed: order.resume !== null });
     const elsewhere =
-      run.cwd === place.cwd ? [] : [`The conversation goes on in ${run.cwd}, where it began.`];
-    const own = [...elsewhere, ...notesOn(prompt)];
+      run.cwd === place.cwd ? [] : [`The conversation continues in ${run.cwd}, where it began.`];
+    const own = [...elsewhere, ...omissions];
     for (const text of [...attempt.diagnostics, ...own]) {
       recorder.note(text);
       if (this.#options.attended) update({ type: "event", event: { type: "notice", message: text } });
@@ -327,60 +340,11 @@ class LiveTurn implements ReviewTurn {
     else this.#onStop(request);
   }
 
-  #resultOf({ attempt, exitCode }: AttemptResult): TurnResult {
-    const outcome: Outcome = attempt.outcome ?? { result: "failed", reason: "the turn has no outcome" };
-    const status = this.#statusOf(outcome);
-    const { trouble } = outcome;
-    const reason =
-      status === "completed"
-        ? "Codex execution completed"
-        : trouble === undefined
-          ? outcome.reason
-          : `${outcome.reason}: ${trouble.message}`;
-    // Codex did not resume the conversation, and nothing was sent.
-    const refused =
-      this.#context.order.resume !== null &&
-      !this.#started &&
-      outcome.result === "failed" &&
-      REFUSING.has(trouble?.kind ?? "other");
-    const { resetsAt } = trouble ?? {};
-    const as = trouble?.kind === "session_lost" || trouble?.kind === "session_busy" ? trouble.kind : null;
-    return {
-      status,
-      reason,
-      handle: this.#handle,
-      exitCode,
-      refused: refused ? (trouble?.message ?? reason) : null,
-      ...(refused && as !== null ? { refusedAs: as } : {}),
-      ...(resetsAt === undefined ? {} : { resetsAt }),
-    };
-  }
-
   /** Codex ended on its own, and no message explains why. */
   #isUnexplained({ status }: TurnResult, outcome: Outcome | null): boolean {
     return (
       (status === "failed" || status === "interrupted") && !this.#stopped && outcome?.trouble === undefined
     );
-  }
-
-  /** A session that Codex got nothing of stays as open as before, unless it is gone for good. */
-  #closing({ status, refusedAs }: TurnResult, outcome: Outcome | null): TurnResult["status"] {
-    const untold = this.#context.order.resume !== null && !this.#started && outcome?.result === "failed";
-    if (!untold || status === "cancelled") return status;
-    return refusedAs === "session_lost" ? "failed" : "interrupted";
-  }
-
-  #statusOf({ result }: Outcome): TurnResult["status"] {
-    switch (result) {
-      case "completed":
-        return "completed";
-      case "failed":
-      case "diverged":
-        return this.#discarded ? "cancelled" : "failed";
-      case "interrupted":
-      case "cancelled":
-        return this.#discarded ? "cancelled" : "interrupted";
-    }
   }
 
   /** A refused resume is a result; the caller handles any other fault. */
@@ -426,35 +390,4 @@ function untrustedFolders(cwd: string): string {
   folders.push("/");
   const entries = folders.map((folder) => `${JSON.stringify(folder)}={trust_level="untrusted"}`);
   return `projects={${entries.join(",")}}`;
-}
-
-/** Troubles that mean that Codex will not continue this conversation. */
-const REFUSING: ReadonlySet<string> = new Set(["session_lost", "session_busy", "usage", "other"]);
-const GONE: ReadonlySet<FaultCode> = new Set(["session_lost", "session_unknown", "session_damaged"]);
-const STORAGE: ReadonlySet<FaultCode> = new Set(["storage_full", "storage_failed"]);
-/** Faults that block this conversation but not a fresh one. */
-const UNCONTINUABLE: ReadonlySet<FaultCode> = new Set([
-  "cwd_missing",
-  "engine_home_missing",
-  "handle_unknown",
-  "option_unkept",
-  "record_damaged",
-  "run_busy",
-  "run_dir_missing",
-  "session_busy",
-  "session_damaged",
-  "session_lost",
-  "session_unknown",
-  "would_widen",
-]);
-
-/** Parts of the comments that did not reach Codex. */
-function notesOn({ removed, cut, leftOut }: Prompt): readonly string[] {
-  const taken = [
-    ...(removed.invisible === 0 ? [] : [plural(removed.invisible, "invisible character")]),
-    ...(removed.htmlComments === 0 ? [] : [plural(removed.htmlComments, "HTML comment")]),
-    ...(cut === 0 ? [] : [`${plural(cut, "character")} of long texts`]),
-    ...(leftOut === 0 ? [] : [`${plural(leftOut, "comment")} for which there was no room`]),
-  ];
-  return taken.length === 0 ? [] : [`Not sent to Codex: ${taken.join(", ")}.`];
 }
