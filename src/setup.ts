@@ -59,7 +59,7 @@ export async function openDeps(options: WorldOptions): Promise<Deps> {
     batchHolds: async (runs) => {
       const issues = runs.filter(({ subject }) => subject?.startsWith("issue:") === true);
       if (issues.length === 0) return new Map();
-      return (await import("./issues/brake.ts")).batchHolds({ state, processes: known }, issues);
+      return (await import("./issues/live-batch.ts")).batchHolds({ state, processes: known }, issues);
     },
     newHandle: () => randomBytes(4).toString("hex"),
     newSessionId: () => randomUUID(),

@@ -5,15 +5,15 @@ import { harmless, harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
 import { wrapTable } from "../lib/table.ts";
 import {
-  actualOf,
+  shownRecord,
   cleanBatches,
   type Issue,
   type BatchRecord,
   type IssueRecord,
-  type Leave,
+  type LeftIssue,
   liveBatch,
   openSource,
-  priorRuns,
+  batchHistory,
   readiness,
   repositoryRoot,
   type SourceOptions,
@@ -158,7 +158,7 @@ export async function show(args: readonly string[], context: Context): Promise<n
   const { deps, root } = await open(context, options);
   const issue = (await load(context, deps, root, options)).find((one) => one.id === id);
   const told = historyOf(deps, root).filter((entry) => entry.issue === id);
-  const history = await Promise.all(told.map((entry) => actualOf(deps, entry)));
+  const history = await Promise.all(told.map((entry) => shownRecord(deps, entry)));
   if (issue === undefined) throw withRun(unknownIssue(id, "The source"), history);
   const { left, goOn } =
     issue.status === "in_progress"
@@ -199,7 +199,7 @@ interface Past extends IssueRecord {
 function historyOf(deps: Deps, root: string): readonly Past[] {
   const live = liveBatch(deps, root);
   const found: Past[] = [];
-  for (const { issues, file, run_id: runId } of priorRuns(deps, root).batches()) {
+  for (const { issues, file, run_id: runId } of batchHistory(deps, root).batches()) {
     for (const [issue, record] of Object.entries(issues))
       found.push({ issue, batch: file.replace(/\.json$/, ""), ...seen(record, runId === live) });
   }
@@ -268,7 +268,7 @@ export async function sessions(args: readonly string[], context: Context): Promi
   const found: Past[] = [];
   for (const past of historyOf(deps, root)) {
     if (past.session_id === null || (id !== undefined && past.issue !== id)) continue;
-    const actual = await actualOf(deps, past);
+    const actual = await shownRecord(deps, past);
     if (actual.session_id !== null) found.push(actual);
     if (found.length >= (options.limit ?? DEFAULT_LIMIT)) break;
   }
@@ -289,7 +289,7 @@ export async function status(args: readonly string[], context: Context): Promise
   parse(parser, args);
   const options: LookOptions = parser.opts();
   const { deps, root } = await open(context, options);
-  const [last] = priorRuns(deps, root).batches();
+  const [last] = batchHistory(deps, root).batches();
   if (last === undefined) {
     const none = { batch: null, live: false, resume: null, earlier: [], orphans: [] };
     if (options.json === true) context.printJson({ ok: true, repository: root, ...none });
@@ -299,7 +299,7 @@ export async function status(args: readonly string[], context: Context): Promise
   const live = last.completed_at === null && liveBatch(deps, root) === last.run_id;
   const issues = await Promise.all(
     Object.entries(last.issues).map(
-      async ([id, record]) => [id, await actualOf(deps, seen(record, live))] as const,
+      async ([id, record]) => [id, await shownRecord(deps, seen(record, live))] as const,
     ),
   );
   const typist = { place: placeOf(root, options), config: deps.config };
@@ -349,7 +349,7 @@ function printUnbegun(
 
 const MAX_UNBEGUN = 10;
 
-function printLeaves(context: Context, leaves: readonly Leave[], nowMs: number): void {
+function printLeaves(context: Context, leaves: readonly LeftIssue[], nowMs: number): void {
   const columns = context.terminal.stdout ? context.terminal.columns : undefined;
   for (const line of leaveLines(leaves, columns, nowMs)) context.print(line);
 }

@@ -1,8 +1,8 @@
+import { redactorFor, storableArgs } from "../run/engine-setup.ts";
 import { execFileSync } from "node:child_process";
 import { describe, expect, test } from "vitest";
 import { harmlessLine } from "../lib/harmless.ts";
-import { type BatchRecord, corrected } from "../issues/issues.ts";
-import { redactorFor, storableArgs } from "../run/engine-setup.ts";
+import { type BatchRecord, correctedOptions } from "../issues/issues.ts";
 import { parse } from "./command.ts";
 import {
   assertKept,
@@ -391,7 +391,10 @@ describe("a batch whose engine refused its command line", () => {
   ])("names a mistyped option that stands %s", (_where, args, native, now, printed, said) => {
     const config = { engine: "demo", args };
     const record = batch([], { config, issues: { a: { ...ISSUE, status: "failed", error: MISTYPED } } });
-    expect(corrected(record, native, now)).toEqual({ native: printed, byHand: expect.stringMatching(said) });
+    expect(correctedOptions(record, native, now)).toEqual({
+      native: printed,
+      byHand: expect.stringMatching(said),
+    });
   });
 
   test("does not print its options again where --strict keeps it from beginning", () => {

@@ -10,7 +10,7 @@ import { typedDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { arrayIn, stringIn } from "../lib/json.ts";
 import { shellLine } from "../lib/shell.ts";
-import { type AccessFrom, type BatchRecord, RIGHT } from "../issues/issues.ts";
+import { type AccessFrom, type BatchRecord, PLACEHOLDER } from "../issues/issues.ts";
 import type { SharedOptions } from "./attempt-options.ts";
 import { count, duration, makeCommand, once, oneOf, parse, text } from "./command.ts";
 import { addSourceOptions, type SourceFlags } from "./issues-look.ts";
@@ -221,7 +221,8 @@ const isHidden = (word: string) => /\[redacted(?::\w{1,64})?\]/.test(word);
 
 /** A printed command that was typed with the mark in place of the secret. */
 export function assertNoMark(args: readonly string[]): void {
-  if (args.includes(RIGHT)) throw new Fault("usage", `Put the right options in place of ${RIGHT}.`);
+  if (args.includes(PLACEHOLDER))
+    throw new Fault("usage", `Put the right options in place of ${PLACEHOLDER}.`);
   if (!args.some(isHidden)) return;
   throw new Fault("usage", `Put the secret in place of ${HIDDEN}: Reprise does not store it.`);
 }

@@ -7,7 +7,7 @@ import {
   type ReviewService,
   findPullRequest,
   lookAtFolder,
-  openDesk,
+  openReviewService,
   toJsonLines,
   toMarkdown,
   type TurnOptions,
@@ -117,11 +117,11 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   if (options.export !== undefined)
     return exportComments(context, await openReviewDesk(wanted), options.export);
   // Loads the UI while git examines the clone.
-  const [desk, { openReview }] = await Promise.all([openReviewDesk(wanted), import("../tui/tui.ts")]);
+  const [service, { openReview }] = await Promise.all([openReviewDesk(wanted), import("../tui/tui.ts")]);
   // A server that does not answer, or a turn that did not stop in time, must not delay the exit.
   context.abandonOutput();
   const code = await openReview({
-    desk,
+    service,
     input: process.stdin,
     output: process.stdout,
     colours: context.terminal.color,
@@ -190,7 +190,7 @@ async function openReviewDesk({
   const folder = await lookAtFolder(deps, cwd);
   const pullRequest = await findPullRequest(deps, name, { ...access, folder });
   const attended = options.run === undefined;
-  return openDesk(deps, {
+  return openReviewService(deps, {
     ...access,
     pullRequest,
     commentsFile: options.comments ?? null,
@@ -219,13 +219,13 @@ async function openReviewDesk({
 
 async function exportComments(
   context: Context,
-  desk: ReviewService,
+  service: ReviewService,
   format: "markdown" | "jsonl",
 ): Promise<number> {
-  const loaded = await desk.load(false);
+  const loaded = await service.load(false);
   for (const warning of loaded.warnings) context.log.warn(warning);
   process.stdout.write(
-    format === "jsonl" ? toJsonLines(loaded.comments) : toMarkdown(desk.pullRequest, loaded),
+    format === "jsonl" ? toJsonLines(loaded.comments) : toMarkdown(service.pullRequest, loaded),
   );
   return 0;
 }

@@ -76,7 +76,7 @@ async function stopIssue(
 
 async function forsakeIssue(deps: Deps, { subject }: RunRecord): Promise<void> {
   if (subject?.startsWith("issue:") === true)
-    (await import("../issues/issues.ts")).forsakeBatch(deps, { subject });
+    (await import("../issues/issues.ts")).forgetBatchOwner(deps, { subject });
 }
 
 /** The batch has ended the agent and recorded it. */

@@ -4,9 +4,11 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { testDeps, type TestDeps } from "../../test/deps.ts";
 import { exitCodeOf, Fault } from "../core/faults.ts";
-import { Brake } from "./brake.ts";
-import { type BatchOptions, type BatchView, runBatch } from "./batch.ts";
-import { invalid, type Issue, type IssueStatus, type IssueSource } from "./source.ts";
+import { runBatch } from "./batch.ts";
+import type { BatchView } from "./batch-context.ts";
+import type { BatchOptions } from "./batch-plan.ts";
+import { invalid, type Issue, type IssueStatus, type IssueSource } from "./sources/source.ts";
+import { StopControl } from "./stop-control.ts";
 
 let root: string;
 let deps: TestDeps;
@@ -98,21 +100,21 @@ async function watched(
     progress: () => {},
     verbose: () => {},
   };
-  const end = await runBatch(deps, { root, source }, { ...OPTIONS, ...more }, { brake, view });
+  const end = await runBatch(deps, { root, source }, { ...OPTIONS, ...more }, { stopControl, view });
   const ends = end.issues.map(({ id, state }) => `${id} ${state}`);
   return { started, ends, exitCode: end.exitCode, last: end.issues.at(-1), path: end.path };
 }
 
-let brake: Brake;
+let stopControl: StopControl;
 beforeEach(() => {
-  brake = new Brake();
+  stopControl = new StopControl();
 });
 
 test("--watch never begins an issue that depends on a failed one, and reads an unreadable source again", async () => {
   const unreadable = () => {
     throw invalid("issues/c.md, line 1", "its front matter has no end");
   };
-  const looks = [() => {}, unreadable, unreadable, () => {}, () => void brake.press()];
+  const looks = [() => {}, unreadable, unreadable, () => {}, () => void stopControl.raise()];
   expect(await watched([{ id: "a" }, { id: "b", dependencies: ["a"] }], looks, {})).toMatchObject({
     started: ["a"],
     ends: ["a interrupted", "b left"],
@@ -124,7 +126,7 @@ test("--watch never begins an issue that depends on a failed one, and reads an u
 });
 
 test("--watch with --max-issues ends when it has begun that many", async () => {
-  const never = () => void brake.press();
+  const never = () => void stopControl.raise();
   const looks = [() => {}, () => {}, () => {}, never];
   expect(await watched([{ id: "a" }, { id: "b" }, { id: "c" }], looks, { maxIssues: 2 })).toMatchObject({
     started: ["a", "b"],

@@ -12,14 +12,14 @@ import {
   type TurnPolicy,
   RESUMPTION_FAILED,
   decidedWords,
-  isTakenBack,
-  undoneOf,
+  isReversed,
+  unfinishedOf,
   type WorkState,
   type WorkFacts,
-  workOf,
+  workStateOf,
 } from "./decide.ts";
-import type { IssueStatus } from "./source.ts";
-import type { IssueEnd } from "./issue-progress.ts";
+import type { IssueStatus } from "./sources/source.ts";
+import type { IssueEnd } from "./batch-context.ts";
 
 const NONE: Past = {
   session: null,
@@ -430,11 +430,11 @@ const work: Record<string, [WorkFacts, WorkState]> = {
 
 describe("workOf", () => {
   test.each(Object.entries(work))("%s", (_, [facts, then]) => {
-    expect(workOf(facts)).toBe(then);
+    expect(workStateOf(facts)).toBe(then);
   });
 });
 
-test.each<[string, Parameters<typeof isTakenBack>[1], boolean]>([
+test.each<[string, Parameters<typeof isReversed>[1], boolean]>([
   [decidedWords(null, "before its agent began"), { status: "open" }, true],
   [decidedWords(null, "while its agent worked"), { status: "blocked" }, false],
   [decidedWords("blocked", "before its agent began"), { status: "blocked" }, false],
@@ -444,7 +444,7 @@ test.each<[string, Parameters<typeof isTakenBack>[1], boolean]>([
   [decidedWords("closed", "while its agent worked"), { status: "in_progress" }, true],
   ["somebody else has claimed it", { status: "open" }, false],
 ])("%j of an issue that is %j now, taken back: %s", (why, now, then) => {
-  expect(isTakenBack(why, now)).toBe(then);
+  expect(isReversed(why, now)).toBe(then);
 });
 
 describe("what a batch leaves undone", () => {
@@ -514,7 +514,7 @@ describe("what a batch leaves undone", () => {
     ],
   };
   test.each(Object.entries(rows))("%s", (_name, [ends, ways, goOn]) => {
-    const undone = undoneOf(ends, new Map(Object.entries(ways)), { engine: "e", again });
+    const undone = unfinishedOf(ends, new Map(Object.entries(ways)), { engine: "e", again });
     expect(undone.goOn).toEqual(goOn);
     const left = ends.filter(({ state }) => state === "left").map(({ id }) => id);
     expect(undone.leaves.map(({ id }) => id)).toEqual(left);

@@ -6,10 +6,10 @@ import type { GateConfig } from "../core/config-issues.ts";
 import type { FaultCode } from "../core/faults.ts";
 import type { DeniedCall, Outcome, TroubleKind } from "../core/events.ts";
 import { harmlessLine } from "../lib/harmless.ts";
-import type { Leave } from "./metadata.ts";
+import type { LeftIssue } from "./metadata.ts";
 import { IN_PROGRESS } from "./plan.ts";
-import type { Issue, IssueStatus } from "./source.ts";
-import type { ContinueCommands, IssueEnd } from "./issue-progress.ts";
+import type { Issue, IssueStatus } from "./sources/source.ts";
+import type { ContinueCommands, IssueEnd } from "./batch-context.ts";
 
 export interface BatchPolicy {
   readonly resume: boolean;
@@ -146,7 +146,7 @@ export function decide(
 }
 
 /** What is taken and waits for issues that are not done waits for those of the same batch. */
-export function afterOthers(decision: IssueDecision, ids: readonly string[]): IssueDecision {
+export function withDependencies(decision: IssueDecision, ids: readonly string[]): IssueDecision {
   if (decision.do !== "fresh" || decision.why !== READY || ids.length === 0) return decision;
   return { ...decision, why: `it begins when ${harmlessLine(ids.join(", "), 300)} is done` };
 }
@@ -230,7 +230,7 @@ function afterTrouble(kind: TroubleKind, why: string, facts: TurnFacts, policy: 
 export type WorkState = "changed" | "unseen" | "nothing" | "others";
 
 /** No other issue would fare better. */
-export const HOPELESS: readonly FaultCode[] = [
+export const BATCH_ENDING: readonly FaultCode[] = [
   "engine_missing",
   "engine_unknown",
   "storage_failed",
@@ -243,14 +243,14 @@ export const HOPELESS: readonly FaultCode[] = [
 
 export const WHILE_WORKING = "while its agent worked";
 
-export function whoStopped({ isAlone }: { readonly isAlone: boolean }): string {
+export function stopReason({ isAlone }: { readonly isAlone: boolean }): string {
   return isAlone ? "it was stopped with `reprise stop`" : "the batch was stopped";
 }
 
 export const times = (n: number) => (n === 1 ? "once" : `${n} times`);
 
 /** Of an issue in a checkout that its agent shares with people. */
-export const UNTOLD =
+export const UNSENT_CHANGE =
   "the issue's text changed in the last turn too, and its agent was not told: it may have changed it itself";
 
 /** What is said of it where others work too: nobody knows whose change it is. */
@@ -274,7 +274,7 @@ export interface WorkFacts {
 }
 
 /** Without git, a tool that was let work is all that can be known. In the checkout others change files too. */
-export function workOf({ tree, now, tools, toolCalls, denied, isolate }: WorkFacts): WorkState {
+export function workStateOf({ tree, now, tools, toolCalls, denied, isolate }: WorkFacts): WorkState {
   if (now === null || tree === null) return (tools ?? toolCalls) > denied ? "unseen" : "nothing";
   if (now === tree) return "nothing";
   const ranNone = tools !== null && tools <= denied;
@@ -328,7 +328,7 @@ export function decidedWords(word: string | null, when: string): string {
 }
 
 /** A person has taken back what this reason says: the issue is there, and may be worked on. */
-export function isTakenBack(
+export function isReversed(
   why: string,
   { status, statusWord = status }: Pick<Issue, "status" | "statusWord">,
 ) {
@@ -338,22 +338,22 @@ export function isTakenBack(
 }
 
 /** What a batch leaves undone. The summary, `issues status`, `issues show` and `--json` all say this. */
-export interface Undone {
+export interface UnfinishedWork {
   /** Behind `reprise issues run --resume`: what goes on with something of it. Null: no such command does. */
   readonly goOn: readonly string[] | null;
-  readonly leaves: readonly Leave[];
+  readonly leaves: readonly LeftIssue[];
 }
 
 /** Options that take up an issue that was left, or failed before it began; none: the same command, when the reason has passed. */
-export type Ways = ReadonlyMap<string, readonly string[]>;
+export type ResumeOptions = ReadonlyMap<string, readonly string[]>;
 
 const OPEN: readonly IssueEnd["state"][] = ["failed", "interrupted", "no_change"];
 
-export function undoneOf(
+export function unfinishedOf(
   ends: readonly IssueEnd[],
-  ways: Ways,
+  ways: ResumeOptions,
   { engine, again }: { readonly engine: string; readonly again: ContinueCommands },
-): Undone {
+): UnfinishedWork {
   const left = ends.filter(({ state }) => state === "left");
   const wordsFor = (way: readonly string[]): readonly string[] => {
     if (way.length === 0) return again.words;

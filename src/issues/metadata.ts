@@ -65,7 +65,7 @@ export interface IssueRecord {
 }
 
 /** An issue that a batch did nothing about. The names are public. */
-export interface Leave {
+export interface LeftIssue {
   readonly id: string;
   readonly why: string;
   readonly handle: string | null;
@@ -83,7 +83,7 @@ export interface BatchRecord {
   /** How many issues it was to work on and did not begin; known at its end. */
   readonly left: number;
   /** Those, and work on issues that the source has lost. Absent: it has not ended, or an earlier version wrote it. */
-  readonly leaves?: readonly Leave[];
+  readonly leaves?: readonly LeftIssue[];
   /** Behind `reprise issues run --resume`: what goes on with something of it. Null: nothing is left to go on with. */
   readonly go_on?: readonly string[] | null;
   readonly repo_path: string;
@@ -138,14 +138,14 @@ export async function beginBatch(
   const issues = new Map<string, IssueRecord>();
   // A batch has many issues, and a change is about one of them.
   const texts = new Map<string, string>();
-  const save = together(() => writeAtomicAsync(path, textOf(head, texts.values())));
+  const save = coalesced(() => writeAtomicAsync(path, textOf(head, texts.values())));
   await save();
   return {
     runId: first.run_id,
     path,
     issue: (id) => issues.get(id) ?? null,
     async update(id, change) {
-      const now = { ...(issues.get(id) ?? NEW_ISSUE), ...redactValue(known(change), redact) };
+      const now = { ...(issues.get(id) ?? NEW_ISSUE), ...redactValue(withoutNullSession(change), redact) };
       issues.set(id, now);
       texts.set(id, `${JSON.stringify(id)}: ${JSON.stringify(now)}`);
       await save();
@@ -164,7 +164,7 @@ function textOf(head: Omit<BatchRecord, "issues">, issues: Iterable<string>): st
 }
 
 /** One write at a time: whoever asks while one is under way shares the next. */
-function together(write: () => Promise<void>): () => Promise<void> {
+function coalesced(write: () => Promise<void>): () => Promise<void> {
   let current: Promise<void> = Promise.resolve();
   let next: Promise<void> | null = null;
   return () => {
@@ -180,7 +180,7 @@ function together(write: () => Promise<void>): () => Promise<void> {
 }
 
 /** A known session id is never replaced by null (I3). */
-function known(change: Partial<IssueRecord>): Partial<IssueRecord> {
+function withoutNullSession(change: Partial<IssueRecord>): Partial<IssueRecord> {
   if (change.session_id !== null) return change;
   const { session_id: _none, ...rest } = change;
   return rest;

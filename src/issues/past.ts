@@ -9,16 +9,16 @@ import { dryRun, isUndecided, refusedStart } from "../run/inspect.ts";
 import { heldInRun } from "../run/engine-access.ts";
 import { selectRun } from "../run/select.ts";
 import type { Past } from "./decide.ts";
-import { type BatchRecord, type IssueRecord, type Leave, NO_GATE } from "./metadata.ts";
+import { type BatchRecord, type IssueRecord, type LeftIssue, NO_GATE } from "./metadata.ts";
 import { newsIn } from "./prompt.ts";
-import { type PriorEntry, priorRuns } from "./prior.ts";
-import { GONE, type Issue, type IssueSource } from "./source.ts";
+import { type PriorEntry, batchHistory } from "./prior.ts";
+import { GONE, type Issue, type IssueSource } from "./sources/source.ts";
 
 export interface KnownPast extends Past {
   /** What was carried over from; null: nothing. */
   readonly entry: PriorEntry | null;
   /** The last turn about the issue came to its own end. */
-  readonly spoken: boolean;
+  readonly turnCompleted: boolean;
   /** How many its run has, whoever began them. */
   readonly attempts: number;
   /** Native options that its run gets besides its own. */
@@ -38,7 +38,7 @@ const NO_PAST: KnownPast = {
   next: "agent",
   checked: false,
   entry: null,
-  spoken: false,
+  turnCompleted: false,
   attempts: 0,
   over: [],
   held: null,
@@ -74,18 +74,24 @@ export interface PastRequest {
  * Of an issue that is open, what was completed or left goes on. Anything else was in progress, and a person who sets that
  * back to open begins it anew.
  */
-export async function pastOf(deps: Deps, root: string, issue: Issue, wish: PastRequest): Promise<KnownPast> {
-  const own = issue.status === "in_progress" ? null : newestRun(deps, root, issue.id, wish.engine);
+export async function pastOf(
+  deps: Deps,
+  root: string,
+  issue: Issue,
+  request: PastRequest,
+): Promise<KnownPast> {
+  const own = issue.status === "in_progress" ? null : newestRun(deps, root, issue.id, request.engine);
   if (issue.status === "in_progress" || own?.status === "completed" || own?.status === "left")
-    return pastInProgress(deps, root, issue, wish);
+    return pastInProgress(deps, root, issue, request);
   const any = newestRun(deps, root, issue.id, null);
   const run = await runOf(deps, any?.handle ?? null);
   if (any === null || run === null || run.attempts === 0) return NO_PAST;
-  return { ...NO_PAST, earlier: earlierWords(any, wish.engine) };
+  return { ...NO_PAST, earlier: earlierRunText(any, request.engine) };
 }
 
 function newestRun(deps: Deps, root: string, issueId: string, engine: string | null): PriorEntry | null {
-  for (const entry of priorRuns(deps, root).entries(issueId, engine)) if (entry.handle !== null) return entry;
+  for (const entry of batchHistory(deps, root).entries(issueId, engine))
+    if (entry.handle !== null) return entry;
   return null;
 }
 
@@ -96,7 +102,7 @@ async function keptRun(deps: Deps, root: string, issueId: string): Promise<Prior
   return (await runOf(deps, entry.handle)) === null ? null : entry;
 }
 
-function earlierWords(entry: PriorEntry, engine: string): string {
+function earlierRunText(entry: PriorEntry, engine: string): string {
   const other = entry.engine === engine ? null : harmlessLine(entry.engine, 60);
   const where = entry.branch === null ? "" : ` on branch ${harmlessLine(entry.branch, 200)}`;
   const flag = other === null ? "" : ` --engine ${other}`;
@@ -105,31 +111,41 @@ function earlierWords(entry: PriorEntry, engine: string): string {
   return `it is open; its earlier run ${entry.handle ?? ""}${other === null ? "" : ` of ${other}`}${where} is kept (to go on with that, ${how})`;
 }
 
-async function pastInProgress(deps: Deps, root: string, issue: Issue, wish: PastRequest): Promise<KnownPast> {
+async function pastInProgress(
+  deps: Deps,
+  root: string,
+  issue: Issue,
+  request: PastRequest,
+): Promise<KnownPast> {
   let newest: KnownPast | null = null;
-  for (const entry of priorRuns(deps, root).entries(issue.id, wish.engine)) {
+  for (const entry of batchHistory(deps, root).entries(issue.id, request.engine)) {
     if (entry.handle === null && entry.session_id === null) continue;
-    const found = await look(deps, entry, issue, wish);
+    const found = await pastOfEntry(deps, entry, issue, request);
     newest ??= found;
     if (found.session !== null) return found;
   }
   if (newest !== null) return newest;
-  const other = otherEngine(deps, root, issue, wish.engine);
+  const other = otherEngine(deps, root, issue, request.engine);
   if (other === null) return NO_PAST;
-  const why = `there is no prior session of ${wish.engine}: its session is one of ${other}, and --engine ${other} goes on with it`;
-  if (wish.engineGiven) return { ...NO_PAST, why };
+  const why = `there is no prior session of ${request.engine}: its session is one of ${other}, and --engine ${other} goes on with it`;
+  if (request.engineGiven) return { ...NO_PAST, why };
   return { ...NO_PAST, state: "trouble", why, with: ["--engine", other] };
 }
 
 /** Whose conversation about the issue there is instead; null: nobody's. */
 function otherEngine(deps: Deps, root: string, issue: Issue, engine: string): string | null {
-  for (const entry of priorRuns(deps, root).entries(issue.id, null)) {
+  for (const entry of batchHistory(deps, root).entries(issue.id, null)) {
     if (entry.engine !== engine && entry.session_id !== null) return harmlessLine(entry.engine, 60);
   }
   return null;
 }
 
-async function look(deps: Deps, entry: PriorEntry, issue: Issue, wish: PastRequest): Promise<KnownPast> {
+async function pastOfEntry(
+  deps: Deps,
+  entry: PriorEntry,
+  issue: Issue,
+  request: PastRequest,
+): Promise<KnownPast> {
   const run = await runOf(deps, entry.handle);
   const ended = {
     ...(entry.status === "completed" ? { reopened: true as const } : {}),
@@ -144,28 +160,28 @@ async function look(deps: Deps, entry: PriorEntry, issue: Issue, wish: PastReque
   const handle = run.attempts > 0 && isDirectory(run.cwd) ? run.handle : null;
   const session = run.session.value ?? entry.session_id;
   const isolate = run.launch.isolate === "worktree" ? "worktree" : "none";
-  const spoken = await turnIsDone(deps, entry, run);
-  const next = nextOf(entry, spoken, issue);
-  const { over, fault } = await withinRights(deps, run, wish);
+  const turnCompleted = await turnIsDone(deps, entry, run);
+  const next = nextOf(entry, turnCompleted, issue);
+  const { over, fault } = await withinRights(deps, run, request);
   const held = fault === null ? heldInRun(deps, run, over) : null;
   const checked = entry.gate?.passed === true && entry.gate.detail !== NO_GATE;
   const { attempts } = run;
-  const facts = { session, handle, isolate, next, checked, spoken, attempts } as const;
+  const facts = { session, handle, isolate, next, checked, turnCompleted, attempts } as const;
   const known = { ...facts, entry, over, held, ...ended } as const;
   // A new conversation that was asked for needs none before it.
-  const asked = wish.fresh ? await faultOf(deps, run, "resume", []) : fault;
+  const asked = request.fresh ? await faultOf(deps, run, "resume", []) : fault;
   const refused = asked?.facts["refused"];
   if (handle !== null && typeof refused === "string")
-    return await begins(deps, run, wish, { ...known, session: null, over: [], why: refused });
+    return await pastOfRefusedRun(deps, run, request, { ...known, session: null, over: [], why: refused });
   if (fault === null) return { ...known, state: "alive", why: "" };
-  const why = secretWords(run) ?? movedAway(run, fault) ?? fault.message.replace(/\.$/, "");
-  const passing = passes(fault) ? { with: [] } : {};
+  const why = secretOptionText(run) ?? movedAway(run, fault) ?? fault.message.replace(/\.$/, "");
+  const passing = isTemporary(fault) ? { with: [] } : {};
   if (fault.code === "would_widen" && over.length > 0 && (await faultOf(deps, run, "resume", [])) === null)
     return {
       ...known,
       state: "trouble",
-      why: `${NEW_RUN.reduce(cutOff, why)}. ${LEAVE_OUT}`,
-      with: ["--engine", wish.engine],
+      why: `${NEW_RUN.reduce(withoutEnd, why)}. ${LEAVE_OUT}`,
+      with: ["--engine", request.engine],
     };
   if (!STALE.includes(fault.code)) return { ...known, state: "trouble", why, ...passing };
   if (isUndecided(fault)) return { ...known, state: "damaged", why };
@@ -179,27 +195,27 @@ async function look(deps: Deps, entry: PriorEntry, issue: Issue, wish: PastReque
 
 /** How faults about one run end. An issue may have another run. */
 const NEW_RUN = [". Start a new run instead", "; start a new run instead"];
-const cutOff = (text: string, end: string) => (text.endsWith(end) ? text.slice(0, -end.length) : text);
+const withoutEnd = (text: string, end: string) => (text.endsWith(end) ? text.slice(0, -end.length) : text);
 const LEAVE_OUT =
   "To go on with its run, give no option that adds rights; to begin it anew with more, set its status to open";
 
 /** Of a run whose engine refused its command line: no conversation goes on in it. */
-async function begins(
+async function pastOfRefusedRun(
   deps: Deps,
   run: RunRecord,
-  wish: PastRequest,
+  request: PastRequest,
   known: Omit<KnownPast, "state">,
 ): Promise<KnownPast> {
   const { why } = known;
-  const anew = [...wish.access.options, ...wish.native];
+  const anew = [...request.access.options, ...request.native];
   const fault = await faultWith(deps, run, { want: "fresh", native: [], anew });
   if (fault === null) return { ...known, state: "none", unbegun: true };
-  const more = NEW_RUN.reduce(cutOff, fault.message.replace(/\.$/, ""));
+  const more = NEW_RUN.reduce(withoutEnd, fault.message.replace(/\.$/, ""));
   return { ...known, state: "trouble", why: `${why}. ${more}. To begin it anew, set its status to open` };
 }
 
 /** The same command may fare better later, or when the user has put right what is outside of the run. */
-function passes({ code }: Fault): boolean {
+function isTemporary({ code }: Fault): boolean {
   return FAULTS[code].retryable || ["engine_home_missing", "engine_missing", "state_moved"].includes(code);
 }
 
@@ -212,7 +228,7 @@ function movedAway({ handle }: RunRecord, { code, facts }: Fault): string | null
 }
 
 /** Null: it began without a secret in its options. No batch begins runs with one. */
-function secretWords({ handle, launch }: RunRecord): string | null {
+function secretOptionText({ handle, launch }: RunRecord): string | null {
   const [option] = launch.redacted;
   if (option === undefined) return null;
   return `run ${handle} was started with a secret in ${option}, which is not stored, so it cannot be resumed. To begin the issue anew, set its status to open`;
@@ -222,11 +238,11 @@ function secretWords({ handle, launch }: RunRecord): string | null {
 async function withinRights(
   deps: Deps,
   run: RunRecord,
-  wish: PastRequest,
+  request: PastRequest,
 ): Promise<{ readonly over: readonly string[]; readonly fault: Fault | null }> {
-  const want = wish.fresh ? "fresh" : "resume";
-  const over = endsWith(run.launch.given, wish.over) ? [] : wish.over;
-  const bound = endsWith(run.launch.given, wish.bound) ? [] : wish.bound;
+  const want = request.fresh ? "fresh" : "resume";
+  const over = endsWith(run.launch.given, request.over) ? [] : request.over;
+  const bound = endsWith(run.launch.given, request.bound) ? [] : request.bound;
   if (bound.length > 0) {
     const fault = await faultOf(deps, run, want, [...bound, ...over]);
     if (fault?.code !== "would_widen") return { over: [...bound, ...over], fault };
@@ -276,14 +292,14 @@ async function faultWith(
 }
 
 /** A turn that was completed need not be repeated because of a crash of ours after it, unless more is wanted by now. */
-function nextOf(entry: PriorEntry, spoken: boolean, issue: Issue): Past["next"] {
+function nextOf(entry: PriorEntry, turnCompleted: boolean, issue: Issue): Past["next"] {
   if (["completed", "no_change", "left"].includes(entry.status)) return "agent";
   if (newsIn(issue, entry.sent) !== null) return "agent";
   // The gate is forgotten when a new turn begins, so what it said is about the work as it is.
   if (entry.gate?.passed === true) return "close";
   // What was found in its work is for the agent.
   if (entry.status === "failed" && entry.findings.length > 0) return "agent";
-  return spoken && entry.gate === null ? "gate" : "agent";
+  return turnCompleted && entry.gate === null ? "gate" : "agent";
 }
 
 /** What somebody else asked in the same conversation is no turn about the issue. */
@@ -304,14 +320,14 @@ async function runOf(deps: Deps, handle: string | null): Promise<RunRecord | nul
 }
 
 /** What a batch could not go on with now: sessions that are damaged, until a person has decided. */
-export async function undecided(
+export async function damagedSessions(
   deps: Deps,
   { issues, leaves = [] }: Pick<BatchRecord, "issues" | "leaves">,
   only?: string,
-): Promise<readonly Leave[]> {
+): Promise<readonly LeftIssue[]> {
   const all = Object.entries(issues).map(([name, record]) => ({ id: name, ...record }));
   const begun = all.filter(({ status }) => !["completed", "left"].includes(status));
-  const found: Leave[] = [];
+  const found: LeftIssue[] = [];
   for (const { id, handle, branch } of [...leaves, ...begun]) {
     const run = only === undefined || only === id ? await runOf(deps, handle) : null;
     const fault = run === null ? null : await faultOf(deps, run, "resume", []);
@@ -322,7 +338,7 @@ export async function undecided(
 }
 
 /** What is shown of a record: a run that was named and never made is none, and a conversation that never began has no session. */
-export async function actualOf<T extends IssueRecord>(deps: Pick<Deps, "store">, record: T): Promise<T> {
+export async function shownRecord<T extends IssueRecord>(deps: Pick<Deps, "store">, record: T): Promise<T> {
   const { handle, attempts, session_id: session } = record;
   if (handle === null) return record;
   const [run] = await deps.store.findByHandle(handle);
@@ -335,7 +351,7 @@ export async function actualOf<T extends IssueRecord>(deps: Pick<Deps, "store">,
 const LOST = "the source has it no more";
 
 /** At that time, the source had lost it. */
-export const isOrphan = ({ why, go_on: words }: Leave) => words === null && why.startsWith(LOST);
+export const isOrphan = ({ why, go_on: words }: LeftIssue) => words === null && why.startsWith(LOST);
 
 /** Work on issues that the source has lost since: nobody goes on with it, and it is still there. */
 export async function orphans(
@@ -343,8 +359,8 @@ export async function orphans(
   { root, source }: { readonly root: string; readonly source: Pick<IssueSource, "one"> },
   listed: readonly Issue[],
   gone: readonly string[],
-): Promise<readonly Leave[]> {
-  const found: Leave[] = [];
+): Promise<readonly LeftIssue[]> {
+  const found: LeftIssue[] = [];
   const known = new Set(listed.map(({ id }) => id));
   for (const id of new Set([...gone, ...begunLast(deps, root)])) {
     if (known.has(id)) continue;
@@ -360,7 +376,7 @@ export async function orphans(
 
 /** What the newest batch that began something did not complete. */
 function begunLast(deps: Deps, root: string): readonly string[] {
-  for (const { issues } of priorRuns(deps, root).batches()) {
+  for (const { issues } of batchHistory(deps, root).batches()) {
     const all = Object.entries(issues);
     if (all.length > 0) return all.filter(([, { status }]) => status !== "completed").map(([id]) => id);
   }

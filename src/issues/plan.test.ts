@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { Fault } from "../core/faults.ts";
 import { parseScope, plan, type PlanOptions } from "./plan.ts";
-import type { Issue } from "./source.ts";
+import type { Issue } from "./sources/source.ts";
 
 const issue = (id: string, more: Partial<Issue> = {}): Issue => ({
   id,

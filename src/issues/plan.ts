@@ -1,6 +1,6 @@
 /** Which issues a batch takes, in which order, and why the others are left out. Pure. */
 import { Fault } from "../core/faults.ts";
-import { type Issue, unknownIssue } from "./source.ts";
+import { type Issue, unknownIssue } from "./sources/source.ts";
 
 export type BatchScope =
   | { readonly of: "all" }

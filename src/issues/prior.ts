@@ -49,49 +49,49 @@ export function lookupPriorSession(
   issueId: string,
   engine: string,
 ): PriorSession | null {
-  for (const entry of priorRuns(deps, repoPath).entries(issueId, engine)) {
+  for (const entry of batchHistory(deps, repoPath).entries(issueId, engine)) {
     if (entry.session_id !== null) return { ...entry, session_id: entry.session_id };
   }
   return null;
 }
 
-const folders = new WeakMap<Pick<Deps, "state">["state"], Map<string, PriorRuns>>();
+const folders = new WeakMap<Pick<Deps, "state">["state"], Map<string, BatchHistory>>();
 
 /** One for each repository and process, so that a file is read once. */
-export function priorRuns(deps: Pick<Deps, "state" | "log">, repoPath: string): PriorRuns {
-  return priorRunsIn(deps, metadataDirectory(deps.state, repoPath));
+export function batchHistory(deps: Pick<Deps, "state" | "log">, repoPath: string): BatchHistory {
+  return batchHistoryIn(deps, metadataDirectory(deps.state, repoPath));
 }
 
 /** Of the repository whose batches are kept there. */
-export function priorRunsIn(deps: Pick<Deps, "state" | "log">, directory: string): PriorRuns {
-  const known = folders.get(deps.state) ?? new Map<string, PriorRuns>();
+export function batchHistoryIn(deps: Pick<Deps, "state" | "log">, directory: string): BatchHistory {
+  const known = folders.get(deps.state) ?? new Map<string, BatchHistory>();
   folders.set(deps.state, known);
-  const found = known.get(directory) ?? new PriorRuns(directory, deps.log);
+  const found = known.get(directory) ?? new BatchHistory(directory, deps.log);
   known.set(directory, found);
   return found;
 }
 
-interface SeenFile {
+interface BatchFile {
   readonly name: string;
   /** Milliseconds; negative infinity where neither the file nor its name tells. */
   readonly startedAt: number;
   readonly stamp: string;
   /** Null: there was no room for it, and it is read again when it is needed. */
-  readonly text: Text | null;
+  readonly text: FileText | null;
 }
 
 /** A file's bytes in a piece of memory that it shares with others. */
-interface Text {
-  readonly memory: Memory;
+interface FileText {
+  readonly memory: TextBuffer;
   readonly from: number;
   readonly to: number;
 }
 
-interface Memory {
+interface TextBuffer {
   readonly bytes: Buffer;
   used: number;
   /** In the order of their bytes. */
-  readonly files: SeenFile[];
+  readonly files: BatchFile[];
 }
 
 /** Read at once; a larger file takes a second look. */
@@ -104,11 +104,11 @@ const HEAD = /^\{\s*"run_id":\s*"[^"\\]*",\s*"started_at":\s*"([^"\\]*)"/;
 const HEAD_BYTES = 160;
 const STAMP = /^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z_/;
 
-class PriorRuns {
+class BatchHistory {
   readonly #directory: string;
   readonly #log: Log;
-  #files: readonly SeenFile[] = [];
-  #memories: Memory[] = [];
+  #files: readonly BatchFile[] = [];
+  #memories: TextBuffer[] = [];
   #seenAs: string | null = null;
   readonly #warned = new Set<string>();
 
@@ -139,7 +139,7 @@ class PriorRuns {
   }
 
   /** Files in which the id stands somewhere, and those that would have to be read for it. */
-  #naming(issueId: string): readonly SeenFile[] {
+  #naming(issueId: string): readonly BatchFile[] {
     const needle = Buffer.from(JSON.stringify(issueId));
     const found = this.#files.filter(({ text }) => text === null);
     for (const { bytes, used, files } of this.#memories) {
@@ -172,7 +172,7 @@ class PriorRuns {
       throw storageFault(error, "read", this.#directory);
     }
     this.#memories = [];
-    const files: SeenFile[] = [];
+    const files: BatchFile[] = [];
     for (const name of names) {
       if (!name.endsWith(".json") || name.startsWith(".")) continue;
       const file = this.#read(name);
@@ -183,7 +183,7 @@ class PriorRuns {
     this.#seenAs = isFresh(seenAs) ? null : seenAs;
   }
 
-  #read(name: string): SeenFile | null {
+  #read(name: string): BatchFile | null {
     const text = this.#textOf(name);
     if (text === null) return null;
     const { memory, from, to } = text;
@@ -204,7 +204,7 @@ class PriorRuns {
   }
 
   /** False: there is no room for more. */
-  #keep(memory: Memory): boolean {
+  #keep(memory: TextBuffer): boolean {
     const kept = this.#memories.reduce((sum, { bytes }) => sum + bytes.length, 0);
     if (kept + memory.bytes.length > KEEP_BYTES) return false;
     this.#memories.push(memory);
@@ -212,7 +212,7 @@ class PriorRuns {
   }
 
   /** Null: it is gone, or cannot be used, which is then said. */
-  #textOf(name: string): Text | null {
+  #textOf(name: string): FileText | null {
     try {
       const fd = openSync(`${this.#directory}/${name}`, READ);
       try {
@@ -234,13 +234,13 @@ class PriorRuns {
   }
 
   /** Memory with room for one more file. It counts when something in it is kept. */
-  #roomy(): Memory {
+  #roomy(): TextBuffer {
     const last = this.#memories.at(-1);
     if (last !== undefined && last.used + FIRST_READ <= last.bytes.length) return last;
     return { bytes: Buffer.allocUnsafeSlow(PIECE), used: 0, files: [] };
   }
 
-  #parse({ name, text: kept }: Pick<SeenFile, "name" | "text">): unknown {
+  #parse({ name, text: kept }: Pick<BatchFile, "name" | "text">): unknown {
     const bytes = kept ?? this.#textOf(name);
     if (bytes === null) return null;
     const text = bytes.memory.bytes.toString("utf8", bytes.from, bytes.to);
@@ -258,7 +258,7 @@ class PriorRuns {
 }
 
 /** The file whose bytes are at that place. */
-function fileAt(files: readonly SeenFile[], place: number): SeenFile | undefined {
+function fileAt(files: readonly BatchFile[], place: number): BatchFile | undefined {
   let [low, high] = [0, files.length - 1];
   while (low < high) {
     const middle = (low + high) >>> 1;
@@ -269,7 +269,7 @@ function fileAt(files: readonly SeenFile[], place: number): SeenFile | undefined
 }
 
 /** It ends as an object does: in a brace, and white space. */
-function isClosed({ memory, from, to }: Text): boolean {
+function isClosed({ memory, from, to }: FileText): boolean {
   let at = to - 1;
   while (at > from && (memory.bytes[at] ?? 0) <= 0x20) at -= 1;
   return memory.bytes[at] === 0x7d;
@@ -292,7 +292,7 @@ function timeOf(stamp: string, name: string): number {
   return Number.isNaN(fromName) ? Number.NEGATIVE_INFINITY : fromName;
 }
 
-function newestFirst(one: SeenFile, other: SeenFile): number {
+function newestFirst(one: BatchFile, other: BatchFile): number {
   if (one.startedAt !== other.startedAt) return one.startedAt < other.startedAt ? 1 : -1;
   return one.name < other.name ? 1 : -1;
 }
@@ -307,7 +307,7 @@ export interface IssueCleanOptions {
 /** The names of the files that were removed. A conversation that may still be continued keeps its file. */
 export function cleanBatches(deps: Deps, repoPath: string, options: IssueCleanOptions): readonly string[] {
   const before = deps.clock.now() - options.olderThanMs;
-  const old = [...priorRuns(deps, repoPath).batches()].filter(({ started_at: started, issues }) => {
+  const old = [...batchHistory(deps, repoPath).batches()].filter(({ started_at: started, issues }) => {
     const needed = Object.entries(issues).some(
       ([id, { session_id: session }]) => session !== null && !options.closed.has(id),
     );

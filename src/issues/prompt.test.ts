@@ -6,15 +6,15 @@ import {
   findingsPrompt,
   firstPrompt,
   type IssueKnowledge,
-  heardOf,
+  knowledgeOf,
   newsIn,
   newsPrompt,
   nextPrompt,
   sentOf,
   type PromptFacts,
 } from "./prompt.ts";
-import type { Issue } from "./source.ts";
-import { branchFor, subjectFor } from "./git.ts";
+import type { Issue } from "./sources/source.ts";
+import { branchFor, subjectFor } from "./git/branch.ts";
 
 const ISSUE: Issue = {
   id: "a-1",
@@ -31,10 +31,10 @@ const told = (issue: Partial<Issue> = {}, more: Partial<PromptFacts> = {}): Prom
   gate: [],
   findings: [],
   news: null,
-  heard: "all",
+  knowledge: "all",
   baseline: "abc123",
   reopened: false,
-  spoken: false,
+  turnCompleted: false,
   ...more,
 });
 
@@ -75,8 +75,8 @@ test("a prompt marks new text as new and leaves out the rest", () => {
   expect(newsIn(issue, sent)).toBeNull();
   expect(newsIn({ ...issue, body: "It creaks.\r\n" }, sent)).toBeNull();
   expect(newsIn(issue, null)).toBeNull();
-  const spoken = { author: "bob", text: "Or<!-- hidden --> grease it." };
-  expect(next({ ...issue, comments: [...issue.comments, spoken] })).toBe(
+  const turnCompleted = { author: "bob", text: "Or<!-- hidden --> grease it." };
+  expect(next({ ...issue, comments: [...issue.comments, turnCompleted] })).toBe(
     `You were interrupted while you worked on issue a-1 (Mend the door). Go on where you left off.
 
 The issue was changed since you last read it. What follows is new:
@@ -98,29 +98,29 @@ test("a reopened issue is sent whole, with a note that it is not done", () => {
   expect(reopened).toContain("# a-1: Mend the door\n\nIt reads:\n\nIt creaks.\n");
 });
 
-test.each<[IssueKnowledge, Parameters<typeof heardOf>]>([
+test.each<[IssueKnowledge, Parameters<typeof knowledgeOf>]>([
   ["maybe", [null, "s", 1]],
   ["maybe", [{ ...sentOf(ISSUE), session: null, attempt: 1 }, "s", 1]],
   ["all", [{ ...sentOf(ISSUE), session: "s", attempt: 1 }, "s", 1]],
   ["maybe", [{ ...sentOf(ISSUE), session: "s", attempt: 1 }, "s", 2]],
   ["other", [{ ...sentOf(ISSUE), session: "s", attempt: 1 }, "t", 1]],
   ["other", [{ ...sentOf(ISSUE), session: "s", attempt: 1 }, null, 1]],
-])("of what a conversation has heard, %s is known from %j", (heard, facts) => {
-  expect(heardOf(...facts)).toBe(heard);
+])("a conversation knows %s of the issue with %j", (knowledge, facts) => {
+  expect(knowledgeOf(...facts)).toBe(knowledge);
 });
 
 test.each(["maybe", "other"] as const)(
   "the prompt of a conversation that got %s has the whole issue and its checks, each once",
-  (heard) => {
+  (knowledge) => {
     const gate = [{ run: ["npm", "test"], timeoutMs: 60_000 }];
     const issue = { ...ISSUE, comments: [{ author: "ann", text: "Oil it." }] };
-    const one = told(issue, { heard, gate, findings: ["x"] });
+    const one = told(issue, { knowledge, gate, findings: ["x"] });
     for (const text of [nextPrompt(one), findingsPrompt(one), newsPrompt(one)]) {
       for (const part of ["# a-1: Mend the door\n\nIt creaks.\n", "ann: Oil it.", "- npm test"])
         expect(text.split(part)).toHaveLength(2);
-      expect(text.includes("since commit abc123")).toBe(heard === "other");
+      expect(text.includes("since commit abc123")).toBe(knowledge === "other");
     }
-    expect(nextPrompt(one).startsWith("You were interrupted")).toBe(heard === "maybe");
+    expect(nextPrompt(one).startsWith("You were interrupted")).toBe(knowledge === "maybe");
     expect(nextPrompt({ ...one, reopened: true })).toContain("ann: Oil it.");
   },
 );
@@ -128,9 +128,9 @@ test.each(["maybe", "other"] as const)(
 test("a whole issue that is repeated names its new parts", () => {
   const news = { title: false, body: true, comments: [{ author: "ann", text: "Oil it." }] };
   const words = "New since you last got it: its text, comments.";
-  expect(nextPrompt({ ...told({}, { heard: "maybe" }), news })).toContain(words);
-  expect(nextPrompt({ ...told({}, { heard: "other" }), news })).not.toContain("New since");
-  expect(nextPrompt({ ...told({}, { heard: "maybe" }), news: null })).not.toContain("New since");
+  expect(nextPrompt({ ...told({}, { knowledge: "maybe" }), news })).toContain(words);
+  expect(nextPrompt({ ...told({}, { knowledge: "other" }), news })).not.toContain("New since");
+  expect(nextPrompt({ ...told({}, { knowledge: "maybe" }), news: null })).not.toContain("New since");
 });
 
 test("comments of five megabytes are cut with a mark", () => {

@@ -13,10 +13,10 @@ import {
 } from "../github/github.ts";
 import { type GitOptions, openGit } from "../run/git.ts";
 import type { Deps } from "../run/run.ts";
-import { BEADS_FILE, openBeads } from "./beads.ts";
-import { openGitHubIssues } from "./github.ts";
-import { MARKDOWN_FOLDER, openMarkdown } from "./markdown.ts";
-import type { IssueSource } from "./source.ts";
+import { BEADS_FILE, openBeads } from "./sources/beads.ts";
+import { openGitHubIssues } from "./sources/github.ts";
+import { MARKDOWN_FOLDER, openMarkdown } from "./sources/markdown.ts";
+import type { IssueSource } from "./sources/source.ts";
 
 export interface SourceOptions extends AccessOptions {
   /** Null: whichever is there. GitHub is asked only when it is named. */

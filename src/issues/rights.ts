@@ -14,9 +14,9 @@ import { findEngine, storableArgs } from "../run/engine-setup.ts";
 import { engineDefaults, widerNow } from "../run/engine-access.ts";
 import { RESUMPTION_FAILED } from "./decide.ts";
 import type { BatchRecord } from "./metadata.ts";
-import type { BatchOptions } from "./batch.ts";
+import type { BatchOptions } from "./batch-plan.ts";
 
-export interface GoingBatch {
+export interface ResumedBatch {
   /** The batch that goes on, with the same engine; null: none does. */
   readonly record: BatchRecord | null;
   /** The user has asked for this level in this command line. */
@@ -24,7 +24,7 @@ export interface GoingBatch {
 }
 
 /** Config files and variables may be others by now. What cannot be proved to be no more is refused. */
-export function assertNoMore(deps: Deps, batch: BatchOptions, { record, asked }: GoingBatch): void {
+export function assertRightsNotWider(deps: Deps, batch: BatchOptions, { record, asked }: ResumedBatch): void {
   if (record === null && !asked) return;
   const { engine, access, native } = batch;
   const now = engineDefaults(deps, engine);
@@ -51,8 +51,8 @@ export function assertNoMore(deps: Deps, batch: BatchOptions, { record, asked }:
       );
     throw new Fault(
       "would_widen",
-      `${goesOnWith(record)}: ${file} ${wider.gone ? `had ${option}, and it is gone` : `has ${option} now`}. Nothing was begun. ` +
-        `${wider.gone ? "Put it back" : "Take it out"} to go on with the batch; or ${beginAnew("with the config as it is", name)}`,
+      `${widerText(record)}: ${file} ${wider.gone ? `had ${option}, and it is gone` : `has ${option} now`}. Nothing was begun. ` +
+        `${wider.gone ? "Put it back" : "Take it out"} to go on with the batch; or ${restartHint("with the config as it is", name)}`,
       { facts: { ...facts, option: wider.option } },
     );
   }
@@ -60,19 +60,19 @@ export function assertNoMore(deps: Deps, batch: BatchOptions, { record, asked }:
   if (variable === null) return;
   throw new Fault(
     "would_widen",
-    `${goesOnWith(record)}: the variable ${variable} bears on what ${name} may do, and it is not what it was. Nothing was begun. ` +
-      `Put it back as it was, in the environment or in [engines.${name}] env; or ${beginAnew("with the environment as it is", name)}`,
+    `${widerText(record)}: the variable ${variable} bears on what ${name} may do, and it is not what it was. Nothing was begun. ` +
+      `Put it back as it was, in the environment or in [engines.${name}] env; or ${restartHint("with the environment as it is", name)}`,
     { facts: { ...facts, variable } },
   );
 }
 
-function goesOnWith(record: BatchRecord | null): string {
+function widerText(record: BatchRecord | null): string {
   const name = record === null ? "" : ` ${harmlessLine(record.run_id, 40)}`;
   return `New runs of batch${name} might get more rights than the batch gave when it began`;
 }
 
 /** A new batch leaves what is in progress alone. */
-function beginAnew(how: string, engine: string): string {
+function restartHint(how: string, engine: string): string {
   return `set the status of issues in progress to open and begin them anew, ${how}: reprise issues run --engine ${engine}`;
 }
 
@@ -122,18 +122,18 @@ function refusalIn(error: string): string | null {
   return at === -1 ? null : error.slice(at + NEVER_BEGAN.length).replace(/\)$/, "");
 }
 
-function isBarred({ issues }: BatchRecord): boolean {
+function failedStrict({ issues }: BatchRecord): boolean {
   return Object.values(issues).some(({ error }) => error?.startsWith(RESUMPTION_FAILED) === true);
 }
 
 /** Stands in a printed command where a person must say what is right. */
-export const RIGHT = "…";
+export const PLACEHOLDER = "…";
 
 /**
  * The native options of a batch as they are printed: those that the engine refused would be refused again. `args`: of the
  * engine's config by now.
  */
-export function corrected(
+export function correctedOptions(
   record: BatchRecord,
   native: readonly string[],
   args: readonly string[],
@@ -146,7 +146,7 @@ export function corrected(
     words.some((word) => word.startsWith("-") && refused.includes(word));
   const had = textsIn(record, "args") ?? args;
   // Where `--strict` let nothing begin, an earlier batch had the options, and they may be corrected by now.
-  if (!isBlamed([...had, ...native]) && /-\w/.test(refused) && isBarred(record))
+  if (!isBlamed([...had, ...native]) && /-\w/.test(refused) && failedStrict(record))
     return { native, byHand: "" };
   const isConfig = had.length > 0 && (native.length === 0 || (isBlamed(had) && !isBlamed(native)));
   if (isConfig && !isDeepStrictEqual(had, args)) return { native, byHand: "" };
@@ -154,8 +154,8 @@ export function corrected(
     return { native, byHand: `First correct [engines.${engine}] args in your config file: ${why}.` };
   if (native.length === 0) return { native, byHand: `First see to what it refused: ${why}.` };
   const was = harmlessLine(shellLine(native), 200);
-  const byHand = `Put the right options in place of ${RIGHT}, which were ${was}: ${why}. Without any, end the command with --`;
-  return { native: [RIGHT], byHand };
+  const byHand = `Put the right options in place of ${PLACEHOLDER}, which were ${was}: ${why}. Without any, end the command with --`;
+  return { native: [PLACEHOLDER], byHand };
 }
 
 /** The commands of a gate, as a batch keeps them. */

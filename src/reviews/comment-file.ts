@@ -12,14 +12,14 @@ const MAX_BYTES = 128 * 1024 * 1024;
 const MAX_COMMENTS = 20_000;
 const MAX_NAMED = 5;
 
-export interface FromFile {
+export interface CommentFile {
   readonly comments: readonly ReviewComment[];
   /** One sentence per omission. */
   readonly warnings: readonly string[];
 }
 
 /** Reports and skips bad lines; refuses a file without a good line. */
-export function readCommentFile(path: string): FromFile {
+export function readCommentFile(path: string): CommentFile {
   const text = readWhole(path);
   const entries = text.trimStart().startsWith("[") ? fromArray(text, path) : fromLines(text);
   const comments = new Map<string, ReviewComment>();

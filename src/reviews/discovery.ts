@@ -13,7 +13,7 @@ import { isPassing, nameStart, openSession, SIDECAR_END, type Sidecar, whyOf } f
 import type { InterruptedSession, PullRequest } from "./reviews.ts";
 
 /** The present state of a run. */
-export interface RunNow {
+export interface RunState {
   /** `running`: a live process works on it. */
   readonly status: RunStatus;
   /** The engine's session id. */
@@ -23,9 +23,9 @@ export interface RunNow {
   readonly outcome?: Outcome | null;
 }
 
-export interface Looking {
+export interface RunLookup {
   /** Null: there is no such run. */
-  run(handle: string): Promise<RunNow | null>;
+  run(handle: string): Promise<RunState | null>;
   warn(message: string): void;
 }
 
@@ -33,7 +33,7 @@ export interface Looking {
 export async function findInterruptedSession(
   directory: string,
   pullRequest: PullRequest,
-  looking: Looking,
+  looking: RunLookup,
 ): Promise<InterruptedSession | null> {
   for (const { path, record } of candidates(directory, pullRequest, looking)) {
     const run = await looking.run(record.handle);
@@ -63,7 +63,7 @@ export function declineSession(path: string, at: string): void {
 }
 
 /** A session that a process works on, or that was finished since (`reprise resume`), is not interrupted. */
-function isOpen({ status }: Sidecar, run: RunNow): boolean {
+function isOpen({ status }: Sidecar, run: RunState): boolean {
   if (run.status === "running" || run.status === "completed") return false;
   // The sidecar of a dead owner says `running`; then its run tells how the session ended.
   if (status === "interrupted" || run.status === "interrupted" || run.status === "cancelled") return true;
@@ -81,7 +81,7 @@ interface Candidate {
 }
 
 /** Newest first. The name selects files to read; their content decides. */
-function candidates(directory: string, pullRequest: PullRequest, looking: Looking): Candidate[] {
+function candidates(directory: string, pullRequest: PullRequest, looking: RunLookup): Candidate[] {
   const start = nameStart(pullRequest).toLowerCase();
   const found: Candidate[] = [];
   for (const name of sidecarsIn(directory)) {

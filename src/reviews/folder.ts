@@ -45,7 +45,7 @@ export async function lookAtFolder(deps: Deps, directory: string): Promise<Revie
   const cwd = resolveDirectory(directory);
   const git = await gitIn(deps, cwd);
   if (git === null) return { cwd, clone: null, silence: "absent" };
-  const ask = (...args: string[]) => said(git, args);
+  const ask = (...args: string[]) => gitReply(git, args);
   const [top, head, branch, remotes] = await Promise.all([
     ask("rev-parse", "--show-toplevel"),
     ask("rev-parse", "--verify", "--quiet", "HEAD^{commit}"),
@@ -104,7 +104,7 @@ export function requireClone(
 export async function headOf(deps: Deps, { root }: ReviewClone): Promise<string | null> {
   const git = await gitIn(deps, root);
   if (git === null) return null;
-  return (await said(git, ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])).text;
+  return (await gitReply(git, ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])).text;
 }
 
 export interface ReviewPlace {
@@ -195,7 +195,7 @@ function readInside(root: string, path: string): string | null {
   }
 }
 
-interface Said {
+interface GitReply {
   /** Null: git refused. */
   readonly text: string | null;
   readonly says: string;
@@ -211,7 +211,7 @@ async function gitIn(deps: Deps, cwd: string): Promise<Git | null> {
   }
 }
 
-async function said(git: Git, args: readonly string[]): Promise<Said> {
+async function gitReply(git: Git, args: readonly string[]): Promise<GitReply> {
   const { code, stdout, stderr } = await git(args, { timeoutMs: GIT_TIMEOUT_MS });
   return { text: code === 0 ? stdout.replace(/(?<!\n)\n+$/, "") : null, says: stderr };
 }

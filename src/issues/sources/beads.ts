@@ -5,10 +5,10 @@
  * Without `bd` the file is changed line by line: order, unknown fields and unknown lines stay byte for byte.
  */
 import { join } from "node:path";
-import type { Clock, Env, Log, Processes } from "../core/deps.ts";
-import { Fault } from "../core/faults.ts";
-import { harmlessLine } from "../lib/harmless.ts";
-import { arrayIn, isObject, type JsonObject, parseObject, stringIn } from "../lib/json.ts";
+import type { Clock, Env, Log, Processes } from "../../core/deps.ts";
+import { Fault } from "../../core/faults.ts";
+import { harmlessLine } from "../../lib/harmless.ts";
+import { arrayIn, isObject, type JsonObject, parseObject, stringIn } from "../../lib/json.ts";
 import { changeText, namesIn, placeIn, readText } from "./files.ts";
 import { withFields } from "./json-line.ts";
 import {
@@ -19,15 +19,15 @@ import {
   isOurNote,
   type Issue,
   type IssueStatus,
-  listed,
-  type Listed,
-  type Placed,
+  checkedList,
+  type IssueList,
+  type LocatedIssue,
   priorityOf,
   type IssueSource,
   unknownIssue,
 } from "./source.ts";
 
-export interface BeadsWorld {
+export interface BeadsDeps {
   readonly clock: Clock;
   readonly env: Env;
   readonly log: Log;
@@ -40,18 +40,18 @@ const MAX_BYTES = 256 * 1024 * 1024;
 const BD_TIMEOUT_MS = 60_000;
 
 /** Null: the repository has none. */
-export async function openBeads(world: BeadsWorld, root: string): Promise<IssueSource | null> {
+export async function openBeads(world: BeadsDeps, root: string): Promise<IssueSource | null> {
   const path = join(root, BEADS_FILE);
   const read = () => readText(root, BEADS_FILE, MAX_BYTES);
   // Also bd's own files: bd would follow their links.
   for (const name of namesIn(root, BEADS_FOLDER)) placeIn(root, join(BEADS_FOLDER, name));
   if (read() === null) return null;
   const bd = await findBd(world, root);
-  const list = async (): Promise<Listed> => {
+  const list = async (): Promise<IssueList> => {
     const text = bd === null ? read() : await bd("export");
     if (text === null)
       throw new Fault("issues_missing", `${path} is gone. Put it back, then try again.`, { facts: { path } });
-    return listed(placedIn(text, bd === null ? BEADS_FILE : "bd export"));
+    return checkedList(placedIn(text, bd === null ? BEADS_FILE : "bd export"));
   };
   const change = (id: string, fields: (issue: JsonObject, now: string) => Record<string, string> | null) => {
     const done = changeText({
@@ -129,7 +129,7 @@ const BD_WAITS_MS = [300, 1_000];
 const NO_DATABASE = /no beads database|database not (?:found|initialized)|not initialized/i;
 
 /** Null: it is not installed, or says that it has no database here. */
-async function findBd(world: BeadsWorld, root: string): Promise<Bd | null> {
+async function findBd(world: BeadsDeps, root: string): Promise<Bd | null> {
   const program = world.processes.resolveProgram("bd", world.env);
   if (program === null) return null;
   const env = Object.fromEntries(
@@ -185,8 +185,8 @@ function exportFault(root: string, program: string, why: string): Fault {
   );
 }
 
-function placedIn(text: string, file: string): readonly Placed[] {
-  const placed: Placed[] = [];
+function placedIn(text: string, file: string): readonly LocatedIssue[] {
+  const placed: LocatedIssue[] = [];
   for (const [index, line] of text.split("\n").entries()) {
     if (line.trim() === "") continue;
     const at = `${file}, line ${index + 1}`;

@@ -3,38 +3,39 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { testDeps, type TestDeps } from "../../test/deps.ts";
-import { batchHolds, Brake, forsakeBatch, obeyRequests, requestStop } from "./brake.ts";
+import { batchHolds, forgetBatchOwner, requestStop, watchStopRequests } from "./live-batch.ts";
+import { StopControl } from "./stop-control.ts";
 
-test("the brake of one issue stops that issue alone, and follows that of the batch", async () => {
-  const whole = new Brake();
-  using one = new Brake(whole);
-  using other = new Brake(whole);
+test("the stop control of one issue stops that issue alone, and follows that of the batch", async () => {
+  const whole = new StopControl();
+  using one = new StopControl(whole);
+  using other = new StopControl(whole);
   const told: string[] = [];
   one.onStop((request) => told.push(`one ${request}`));
   other.onStop((request) => told.push(`other ${request}`));
-  one.pressAlone();
-  expect([one.force, one.isAlone, other.force, whole.force]).toEqual([2, true, 0, 0]);
+  one.stopAlone();
+  expect([one.level, one.isAlone, other.level, whole.level]).toEqual([2, true, 0, 0]);
   expect(await one.waitUntil(Number.POSITIVE_INFINITY, () => 0)).toBe(false);
-  whole.press("SIGTERM");
-  expect([one.isAlone, other.force, other.isAlone]).toEqual([false, 2, false]);
-  one.pressAlone();
+  whole.raise("SIGTERM");
+  expect([one.isAlone, other.level, other.isAlone]).toEqual([false, 2, false]);
+  one.stopAlone();
   expect(told).toEqual(["one interrupt", "other SIGTERM", "one end"]);
 });
 
 test("a request by file stops the named run once, and a withdrawn request stops nothing", async () => {
-  const directory = mkdtempSync(join(tmpdir(), "reprise-brake-"));
+  const directory = mkdtempSync(join(tmpdir(), "reprise-stop-"));
   try {
-    const whole = new Brake();
-    using mine = new Brake(whole);
-    using theirs = new Brake(whole);
+    const whole = new StopControl();
+    using mine = new StopControl(whole);
+    using theirs = new StopControl(whole);
     const at = (handle: string) => ({ directory, batch: "b1", handle: () => handle });
-    using _mine = obeyRequests(mine, at("11111111"));
-    using _theirs = obeyRequests(theirs, at("22222222"));
+    using _mine = watchStopRequests(mine, at("11111111"));
+    using _theirs = watchStopRequests(theirs, at("22222222"));
     requestStop(directory, "b0", "22222222")();
     requestStop(directory, "b1", "11111111");
-    await vi.waitUntil(() => mine.force === 2, { timeout: 10_000 });
+    await vi.waitUntil(() => mine.level === 2, { timeout: 10_000 });
     expect(readdirSync(directory)).toEqual([]);
-    expect([theirs.force, whole.force]).toEqual([0, 0]);
+    expect([theirs.level, whole.level]).toEqual([0, 0]);
   } finally {
     rmSync(directory, { recursive: true });
   }
@@ -98,9 +99,9 @@ describe("a live batch holds the runs of issues that it has not finished", () =>
   test("even when nothing shows whether it lives, until a person says that it is gone", () => {
     const doubted = judged("doubt");
     expect(batchHolds(doubted, [run("00000002")]).get("00000002")?.certain).toBe(false);
-    forsakeBatch(judged("lives"), run("00000002"));
+    forgetBatchOwner(judged("lives"), run("00000002"));
     expect(existsSync(owner)).toBe(true);
-    forsakeBatch(doubted, run("00000002"));
+    forgetBatchOwner(doubted, run("00000002"));
     expect(batchHolds(doubted, [run("00000002")]).size).toBe(0);
   });
 });

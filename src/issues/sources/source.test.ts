@@ -18,11 +18,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import * as fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { testDeps, type TestDeps } from "../../test/deps.ts";
-import { type FakeGitHub, startGitHub } from "../../test/github-server.ts";
-import { Fault } from "../core/faults.ts";
-import { SAMPLE, SOURCE_CASES } from "../../test/contracts/source.ts";
-import { openSource, type SourceOptions } from "./issues.ts";
+import { testDeps, type TestDeps } from "../../../test/deps.ts";
+import { type FakeGitHub, startGitHub } from "../../../test/github-server.ts";
+import { Fault } from "../../core/faults.ts";
+import { SAMPLE, SOURCE_CASES } from "../../../test/contracts/source.ts";
+import { openSource, type SourceOptions } from "../issues.ts";
 import { withFields } from "./json-line.ts";
 import type { Issue, IssueSource } from "./source.ts";
 

@@ -4,7 +4,7 @@
  * `test/contracts/source.ts` holds the cases that every source must pass. A source changes only what it was told to change:
  * whatever else stands in a file or on a server stays as it is. All texts of an issue are untrusted.
  */
-import { Fault, type FaultCode } from "../core/faults.ts";
+import { Fault, type FaultCode } from "../../core/faults.ts";
 
 export type IssueStatus = "open" | "in_progress" | "closed" | "blocked";
 
@@ -43,7 +43,7 @@ export interface IssueSource {
   /** How long to wait between two lists with `--watch`: files may be looked at often, other people's servers not. */
   readonly restMs: number;
   /** In the source's own order. */
-  list(): Promise<Listed>;
+  list(): Promise<IssueList>;
   /** As it is by now, whatever is wrong with others. Not there: `issue_unknown`, or `issues_missing`. */
   one(id: string): Promise<Issue>;
   /** False: somebody else has claimed or closed it since it was listed as `from`; nothing was changed. */
@@ -56,11 +56,11 @@ export interface IssueSource {
   /** The file that holds this issue alone, below the top of the repository. Absent: there is none. */
   fileOf?(id: string): string;
   /** Writes into that file what became of another copy of it. False: that cannot be joined with what stands there. */
-  join?(id: string, copy: Copy): Promise<boolean>;
+  join?(id: string, copy: FileCopy): Promise<boolean>;
 }
 
 /** A copy of the file of an issue, such as that in an agent's worktree. */
-export interface Copy {
+export interface FileCopy {
   readonly was: string;
   readonly now: string;
 }
@@ -84,13 +84,13 @@ export function isOurNote(text: string): boolean {
   );
 }
 
-export interface Listed {
+export interface IssueList {
   readonly issues: readonly Issue[];
   readonly warnings: readonly string[];
 }
 
 /** An issue and where it stands, for messages: `file:line`. */
-export interface Placed {
+export interface LocatedIssue {
   readonly issue: Issue;
   readonly at: string;
 }
@@ -104,7 +104,7 @@ export function isIssueId(id: string): boolean {
 }
 
 /** Ids stand once, and no dependency leads back to its beginning. */
-export function listed(placed: readonly Placed[], warnings: readonly string[] = []): Listed {
+export function checkedList(placed: readonly LocatedIssue[], warnings: readonly string[] = []): IssueList {
   const where = new Map<string, string>();
   for (const { issue, at } of placed) {
     if (!isIssueId(issue.id)) {

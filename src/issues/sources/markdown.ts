@@ -2,17 +2,17 @@
  * Issues as Markdown files with front matter, `issues/*.md`. Only the value of `status` and the end of a file are
  * ever changed; the rest stays byte for byte.
  */
-import type { Clock } from "../core/deps.ts";
-import { Fault } from "../core/faults.ts";
+import type { Clock } from "../../core/deps.ts";
+import { Fault } from "../../core/faults.ts";
 import { changeText, namesIn, readText } from "./files.ts";
 import {
-  type Copy,
+  type FileCopy,
   DEFAULT_PRIORITY,
   invalid,
   type Issue,
   type IssueStatus,
-  listed,
-  type Placed,
+  checkedList,
+  type LocatedIssue,
   priorityOf,
   type IssueSource,
   unknownIssue,
@@ -58,7 +58,7 @@ export function openMarkdown(clock: Clock, root: string): IssueSource | null {
       const names = fileNames();
       const files = names.flatMap((name) => open(name) ?? []);
       const strange = files.filter(({ file, name }) => file === null && !/^readme\.md$/i.test(name));
-      return listed(
+      return checkedList(
         files.flatMap(({ file }) => (file === null ? [] : [file])),
         [
           ...strange.map(({ name }) => `${MARKDOWN_FOLDER}/${name} has no front matter, so it is no issue.`),
@@ -124,7 +124,7 @@ function issueNames(names: readonly string[]): readonly string[] {
   return names.filter((name) => name.endsWith(".md") && !name.startsWith(".")).toSorted();
 }
 
-interface MarkdownFile extends Placed {
+interface MarkdownFile extends LocatedIssue {
   /** Where the value of `status` stands; `from` equals `to` where there is none yet. */
   readonly status: { readonly from: number; readonly to: number };
   /** Where the text below the front matter begins. */
@@ -282,7 +282,7 @@ function withNote(text: string, note: string, nowMs: number): string {
 }
 
 /** False: it cannot be joined with what stands there. */
-function takeCopy(copy: Copy, change: (edit: Edit) => boolean): boolean {
+function takeCopy(copy: FileCopy, change: (edit: Edit) => boolean): boolean {
   let isJoined = false;
   change((text) => {
     const joined = joinCopy(text, copy);
@@ -296,7 +296,7 @@ function takeCopy(copy: Copy, change: (edit: Edit) => boolean): boolean {
  * A file with what became of a copy of it. Its status and what was written below the copied text stay: our notes, and what
  * people added. Null: both were changed in the same place, or the copy in its front matter, whose status alone is ours.
  */
-export function joinCopy(text: string, { was, now }: Copy): string | null {
+export function joinCopy(text: string, { was, now }: FileCopy): string | null {
   const [file, before, after] = [partsOf(text), partsOf(was), partsOf(now)];
   if (file === null || before === null || after === null || before.head !== after.head) return null;
   const [old, edited] = [before.body.trimEnd(), after.body.trimEnd()];

@@ -2,17 +2,17 @@
  * Issues of a GitHub repository. GitHub knows open and closed; in progress and blocked are labels, dependencies are
  * said in the body ("Blocked by #12"), the parent in the body or by GitHub itself. Pull requests are no issues.
  */
-import type { GitHubClient, HttpOptions, Repository } from "../github/github.ts";
-import { connectGitHub } from "../github/github.ts";
-import { arrayIn, fieldIn, isObject, type JsonObject, numberIn, objectIn, stringIn } from "../lib/json.ts";
+import type { GitHubClient, HttpOptions, Repository } from "../../github/github.ts";
+import { connectGitHub } from "../../github/github.ts";
+import { arrayIn, fieldIn, isObject, type JsonObject, numberIn, objectIn, stringIn } from "../../lib/json.ts";
 import {
   type IssueComment,
   DEFAULT_PRIORITY,
   isOurNote,
   type Issue,
   type IssueStatus,
-  listed,
-  type Placed,
+  checkedList,
+  type LocatedIssue,
   priorityOf,
   type IssueSource,
   unknownIssue,
@@ -37,7 +37,7 @@ export async function openGitHubIssues(repository: Repository, options: HttpOpti
     restMs: 15_000,
     async list() {
       const { placed, warnings } = await listIssues(client, repository);
-      return listed(placed, warnings);
+      return checkedList(placed, warnings);
     },
     async one(id) {
       const value = await client.ask(`GET ${ISSUE}`, at(id));
@@ -100,8 +100,8 @@ async function isSaid(
 async function listIssues(
   client: GitHubClient,
   { owner, repository }: Repository,
-): Promise<{ readonly placed: readonly Placed[]; readonly warnings: readonly string[] }> {
-  const found = new Map<string, Placed>();
+): Promise<{ readonly placed: readonly LocatedIssue[]; readonly warnings: readonly string[] }> {
+  const found = new Map<string, LocatedIssue>();
   const warnings: string[] = [];
   let strange = 0;
   let pages = 0;

@@ -4,9 +4,10 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { testDeps, type TestDeps } from "../../test/deps.ts";
+import { testDeps, type TestDeps } from "../../../test/deps.ts";
 import { commitWork } from "./commit.ts";
-import { mergeWork, unfinishedIn } from "./git.ts";
+import { mergeWork } from "./merge.ts";
+import { unfinishedWork } from "./unfinished.ts";
 
 /** Two commits that change the same line, so that git cannot join them by itself. */
 const FORK =
@@ -108,7 +109,7 @@ cd ../remote; echo 2 > f; git commit -qam two`,
     sh(cwd, script, name);
     const baseline = execFileSync("git", ["rev-parse", "main"], { cwd: repository, encoding: "utf8" }).trim();
     const link = "the worktree's .git does not lead to the repository any more, so no branch holds the work";
-    const found = await unfinishedIn(deps, { cwd, root: repository, isolated: true, baseline });
+    const found = await unfinishedWork(deps, { cwd, root: repository, isolated: true, baseline });
     expect(found).toBe(said === "LINK" ? link : said);
   });
 

@@ -17,8 +17,8 @@ import {
   renameSync,
 } from "node:fs";
 import { basename, dirname, isAbsolute, join, relative, sep } from "node:path";
-import { removeQuietly, storageFault, writeFully } from "../state/state.ts";
-import { Fault } from "../core/faults.ts";
+import { removeQuietly, storageFault, writeFully } from "../../state/state.ts";
+import { Fault } from "../../core/faults.ts";
 import { invalid } from "./source.ts";
 
 const READ = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
@@ -77,7 +77,7 @@ export function readText(root: string, shown: string, maxBytes: number): string 
 /** How often a change is made again because somebody else rewrote the file in the meantime. */
 const TRIES = 50;
 
-export interface Changed {
+export interface TextChange {
   readonly root: string;
   readonly shown: string;
   readonly maxBytes: number;
@@ -90,7 +90,7 @@ export interface Changed {
  * Other programs know no lock of ours, so what they write meanwhile is looked for: appended bytes are carried over, and
  * after any other change the work is done again. Null: there is no such file. False: `change` wanted none.
  */
-export function changeText(file: Changed): boolean | null {
+export function changeText(file: TextChange): boolean | null {
   for (let tries = 0; tries < TRIES; tries += 1) {
     const done = tryChange(file);
     if (done !== "again") return done;
@@ -102,7 +102,7 @@ export function changeText(file: Changed): boolean | null {
   );
 }
 
-function tryChange({ root, shown, maxBytes, change }: Changed): boolean | null | "again" {
+function tryChange({ root, shown, maxBytes, change }: TextChange): boolean | null | "again" {
   bringOver();
   const fd = openIn(root, shown);
   if (fd === null) return null;

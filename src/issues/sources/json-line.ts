@@ -1,5 +1,5 @@
 /** Changes fields of one JSON object in its text, so that every other byte of it stays as it was written. */
-import { parseJson } from "../lib/json.ts";
+import { parseJson } from "../../lib/json.ts";
 
 /** The text must parse to an object. A field that is not there is added at the end. */
 export function withFields(text: string, fields: Readonly<Record<string, string>>): string {

@@ -4,9 +4,9 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { testDeps, type TestDeps } from "../../test/deps.ts";
+import { testDeps, type TestDeps } from "../../../test/deps.ts";
 import { commitWork, type CommitResult } from "./commit.ts";
-import { noteGate } from "./git.ts";
+import { recordGateFiles } from "./snapshot.ts";
 
 let root: string;
 let deps: TestDeps;
@@ -229,9 +229,9 @@ describe("what a gate left in the worktree", () => {
     const work = { worktree: cwd, branch: "reprise/1", message: "1: w" };
     sh(cwd, "echo one > w");
     await commitWork(deps, work);
-    await noteGate(deps, cwd, "begins");
+    await recordGateFiles(deps, cwd, "begins");
     sh(cwd, LOGS);
-    await noteGate(deps, cwd, when);
+    await recordGateFiles(deps, cwd, when);
     sh(cwd, "echo two > w; echo agent > both.txt");
     expect(await commitWork(deps, work)).toEqual({ left: null, notes: [] });
     expect(sh(repository, "git diff --name-only main reprise/1")).toBe("both.txt\nw");
@@ -239,8 +239,8 @@ describe("what a gate left in the worktree", () => {
       "formatted\nlog\n M a\n D d/b\n?? gate.txt",
     );
     // The next gate leaves nothing more, and what is there is still not the agent's.
-    await noteGate(deps, cwd, "begins");
-    await noteGate(deps, cwd, "ended");
+    await recordGateFiles(deps, cwd, "begins");
+    await recordGateFiles(deps, cwd, "ended");
     sh(cwd, "echo agent > a");
     await commitWork(deps, work);
     expect(sh(repository, "git diff --name-only main reprise/1")).toBe("a\nboth.txt\nw");
