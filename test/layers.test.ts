@@ -72,7 +72,7 @@ const MOST_NAMES: Record<string, number> = { issues: 43, state: 111, supervisor:
 
 /** Commands are named after what they are about, so the names of pure files mean nothing there. */
 const PURE =
-  /^(lib|core|engines)\/|^terminal\/(?!screen)|^tui\/(?!tui|effects)|^supervisor\/(history|tally|delay|occurrence)\.ts$|^(?!cli\/).*\/(decide|plan|outcome|reduce|runbook|wire|liveness|conversation|activity|paste|modes)\.ts$/;
+  /^(lib|core|engines)\/|^terminal\/(?!screen)|^tui\/(?!tui|effects)|^supervisor\/(history|counts|delay|occurrence)\.ts$|^(?!cli\/).*\/(decide|plan|outcome|reduce|runbook|wire|liveness|conversation|activity|paste|modes)\.ts$/;
 const IMPURE = /\bDate\.now\(|new Date\(\)|Math\.random\(|\bprocess\.|\bset(Timeout|Interval)\(/;
 const IMPORT = /(?:\bfrom|\bimport)\s*\(?\s*"([^"]+)"/g;
 

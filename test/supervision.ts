@@ -7,7 +7,7 @@ import type { AgentPhase, AgentRecord, SupervisionEvent } from "../src/core/supe
 import { decide, type NextAction, type SupervisionFacts } from "../src/supervisor/decide.ts";
 import { chanceOf } from "../src/supervisor/delay.ts";
 import type { EndedAttempt, ProcessSight } from "../src/supervisor/occurrence.ts";
-import { inFlight } from "../src/supervisor/tally.ts";
+import { inFlight } from "../src/supervisor/counts.ts";
 
 export const RUN_ID = "20260101T000000Z-claude-1a2b3c4d";
 export const T0 = Date.UTC(2026, 0, 1);

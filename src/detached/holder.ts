@@ -27,7 +27,7 @@ import {
 import { VERSION } from "../version.ts";
 import { type Channel, listen, type Peer } from "../ipc/ipc.ts";
 import { Modes } from "./modes.ts";
-import { type SendResult, Typist } from "./typist.ts";
+import { type SendResult, Typist } from "./message-typer.ts";
 import { type Viewer, Viewers } from "./viewers.ts";
 
 export type HoldRequest =

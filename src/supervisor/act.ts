@@ -12,12 +12,12 @@ import { type Deps, type ResumeRequest } from "../run/run.ts";
 import { dryRun, refusedStart } from "../run/inspect.ts";
 import { environmentAt, redactorFor } from "../run/engine-setup.ts";
 import { agentAttemptOptions, endAgent, endIfStopped, endRun, isActive } from "./agents.ts";
-import { escalate } from "./escalate.ts";
+import { escalate } from "./decisions.ts";
 import { plainEnv, runGate } from "../process/process.ts";
-import type { Look } from "./look.ts";
+import type { Look } from "./snapshot.ts";
 import { correction } from "./pipelines.ts";
 import { type Alive, CONTINUE, planAgentResume, type AgentResumePlan } from "./plan.ts";
-import type { Decided } from "./tally.ts";
+import type { Decided } from "./counts.ts";
 
 /** What a deed needs besides the facts. */
 export interface ActContext {

@@ -10,8 +10,8 @@ import type { AgentRecord, DecisionRecord } from "../core/supervision.ts";
 import { attemptLike, runLike } from "../../test/contracts/store-samples.ts";
 import type { ActContext } from "./act.ts";
 import { advance } from "./advance.ts";
-import { listDecisions, resolveDecision } from "./escalate.ts";
-import { type Look, lookAt, UNWATCHED } from "./look.ts";
+import { listDecisions, resolveDecision } from "./decisions.ts";
+import { type Look, lookAt, UNWATCHED } from "./snapshot.ts";
 
 const root = mkdtempSync(join(tmpdir(), "reprise-advance-"));
 afterAll(() => rmSync(root, { recursive: true }));

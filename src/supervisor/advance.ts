@@ -7,11 +7,11 @@ import type { DecisionRecord } from "../core/supervision.ts";
 import { carryOut, type ActResult, type ActContext } from "./act.ts";
 import type { NextAction } from "./decide.ts";
 import { believed } from "./delay.ts";
-import { getDecision, mendAnswers, overtake } from "./escalate.ts";
+import { getDecision, mendAnswers, overtake } from "./decisions.ts";
 import { type NewSupervisionEvent, toStored } from "./history.ts";
-import type { Look } from "./look.ts";
+import type { Look } from "./snapshot.ts";
 import { isOver, occurrenceOf } from "./occurrence.ts";
-import type { Decided } from "./tally.ts";
+import type { Decided } from "./counts.ts";
 
 /** again: something was done, so everything is to be looked at anew. */
 export interface NextLook {

@@ -15,7 +15,7 @@ import { assertReachable, type Deps, type Limits, stopRun } from "../run/run.ts"
 import { forgetAgent, removeRun } from "../run/clean.ts";
 import { selectRun } from "../run/select.ts";
 import type { Document } from "../store/store.ts";
-import { runOf } from "./look.ts";
+import { runOf } from "./snapshot.ts";
 import { startCommand } from "./pipelines.ts";
 import { argsOf, lacksOptions, redactorOf, refuseSecretAgent } from "./secrets.ts";
 

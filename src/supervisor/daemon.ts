@@ -19,12 +19,12 @@ import { lockFile } from "../store/store.ts";
 import { type ActResult, gateMarker } from "./act.ts";
 import { actForUser } from "./advance.ts";
 import { finishStops, getAgent, startAgent, stopAgent } from "./agents.ts";
-import { bringBack } from "./bring-back.ts";
-import { type DaemonAnswer, daemonPlaces, findDaemon, spawnDaemon } from "./client.ts";
+import { bringBack } from "./agent-resume.ts";
+import { type DaemonAnswer, daemonPlaces, findDaemon, spawnDaemon } from "./daemon-client.ts";
 import type { DaemonLog } from "./daemon-log.ts";
-import { PipelineDriver } from "./drive.ts";
-import { getDecision } from "./escalate.ts";
-import { Roster } from "./roster.ts";
+import { PipelineDriver } from "./pipeline-driver.ts";
+import { getDecision } from "./decisions.ts";
+import { Roster } from "./watched-agents.ts";
 import { refuseSecretMessage } from "./secrets.ts";
 
 export interface DaemonOptions {

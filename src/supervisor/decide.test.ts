@@ -22,7 +22,7 @@ import {
 import { decide, type SupervisionFacts } from "./decide.ts";
 import { chanceOf } from "./delay.ts";
 import { endedAttempt, type ProcessSight } from "./occurrence.ts";
-import { inFlight } from "./tally.ts";
+import { inFlight } from "./counts.ts";
 import { attemptLike, runLike } from "../../test/contracts/store-samples.ts";
 
 type Rows = Record<string, [given: Partial<SupervisionFacts> & Pick<SupervisionFacts, "seen">, then: object]>;

@@ -26,7 +26,7 @@ import {
   restartsOf,
   triesOf,
   unstartedOf,
-} from "./tally.ts";
+} from "./counts.ts";
 
 export interface SupervisionFacts {
   /** Wall clock, milliseconds. */

@@ -5,7 +5,7 @@
 import type { Trouble } from "../core/events.ts";
 import type { PolicyEntry } from "../core/runbook.ts";
 import type { Occurrence } from "./occurrence.ts";
-import type { Decided } from "./tally.ts";
+import type { Decided } from "./counts.ts";
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;

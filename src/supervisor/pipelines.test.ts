@@ -16,8 +16,8 @@ import { type TestDeps, testDeps } from "../../test/deps.ts";
 import { Fault } from "../core/faults.ts";
 import type { AgentDefinition, PipelineDefinition, StepDefinition } from "../core/runbook.ts";
 import type { AgentPhase, AgentRecord, PipelineRecord } from "../core/supervision.ts";
-import { type AgentControl, PipelineDriver } from "./drive.ts";
-import { pipelineWayOn } from "./bring-back.ts";
+import { type AgentControl, PipelineDriver } from "./pipeline-driver.ts";
+import { pipelineWayOn } from "./agent-resume.ts";
 import { findMarked } from "../process/process.ts";
 import {
   cancelPipeline,

@@ -9,12 +9,12 @@ export {
   pipelineWayOn,
   wayBack,
   type WayBack,
-} from "./bring-back.ts";
-export { daemonPlaces, ensureDaemon, findDaemon, readDaemonLog } from "./client.ts";
-export type { Daemon, ResumedAgent } from "./client.ts";
+} from "./agent-resume.ts";
+export { daemonPlaces, ensureDaemon, findDaemon, readDaemonLog } from "./daemon-client.ts";
+export type { Daemon, ResumedAgent } from "./daemon-client.ts";
 export { runDaemon } from "./daemon.ts";
 export { openDaemonLog } from "./daemon-log.ts";
-export { listDecisions, resolveDecision, tooLate } from "./escalate.ts";
-export { type AgentView, type Look, lookAt, runOf, viewOf } from "./look.ts";
+export { listDecisions, resolveDecision, tooLate } from "./decisions.ts";
+export { type AgentView, type Look, lookAt, runOf, viewOf } from "./snapshot.ts";
 export { cancelPipeline, listPipelines, resumePipeline, selectPipeline, startPipeline } from "./pipelines.ts";
 export { refuseSecretMessage } from "./secrets.ts";

@@ -6,7 +6,7 @@ import { afterAll, afterEach, expect, test, vi } from "vitest";
 import { testDeps } from "../../test/deps.ts";
 import { agentLike, RUN_ID } from "../../test/supervision.ts";
 import { runLike } from "../../test/contracts/store-samples.ts";
-import { Roster } from "./roster.ts";
+import { Roster } from "./watched-agents.ts";
 
 vi.mock("node:timers/promises", () => ({
   setTimeout: (ms: number) => new Promise((resolve) => void setTimeout(resolve, ms)),

@@ -2,9 +2,9 @@
 import { expect, test } from "vitest";
 import { attemptLike, runLike } from "../../test/contracts/store-samples.ts";
 import type { Deps } from "../run/run.ts";
-import { bringBack, type BringBackOptions } from "./bring-back.ts";
-import type { Look } from "./look.ts";
-import type { Roster } from "./roster.ts";
+import { bringBack, type BringBackOptions } from "./agent-resume.ts";
+import type { Look } from "./snapshot.ts";
+import type { Roster } from "./watched-agents.ts";
 
 const run = runLike(1, { status: "completed", attempts: 2 });
 const agent = { id: run.handle, runId: run.runId, phase: "active", definition: { mode: "headless" } };

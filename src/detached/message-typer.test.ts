@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import type { Activity, Observed } from "../core/events.ts";
-import { type TypistHost, Typist } from "./typist.ts";
+import { type TypistHost, Typist } from "./message-typer.ts";
 
 const CLEAR = "\x15".repeat(8);
 

@@ -20,11 +20,11 @@ import {
 import { actForUser } from "./advance.ts";
 import { endAgent, getAgent, reopenAgent } from "./agents.ts";
 import { fromStored, toStored } from "./history.ts";
-import { type Look, lookAt, runOf, UNWATCHED, viewOf } from "./look.ts";
+import { type Look, lookAt, runOf, UNWATCHED, viewOf } from "./snapshot.ts";
 import { agentOf, correction, getPipeline, runCommand, startCommand } from "./pipelines.ts";
 import { entryOf } from "./reduce.ts";
-import type { Roster } from "./roster.ts";
-import type { Decided } from "./tally.ts";
+import type { Roster } from "./watched-agents.ts";
+import type { Decided } from "./counts.ts";
 
 export interface BringBackOptions {
   /** A live one is ended first. */

@@ -15,8 +15,8 @@ import type { ActResult, ActContext } from "./act.ts";
 import { advance } from "./advance.ts";
 import { finishStart, getAgent, listAgents, mendFile } from "./agents.ts";
 import type { DaemonLog } from "./daemon-log.ts";
-import { overtakeAll } from "./escalate.ts";
-import { type AgentView, type Look, lookAt, runOf, viewOf } from "./look.ts";
+import { overtakeAll } from "./decisions.ts";
+import { type AgentView, type Look, lookAt, runOf, viewOf } from "./snapshot.ts";
 
 export interface RosterOptions {
   readonly log: DaemonLog;

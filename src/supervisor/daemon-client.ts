@@ -15,8 +15,8 @@ import { detachedEnv } from "../detached/detached.ts";
 import { type Connection, connect } from "../ipc/ipc.ts";
 import { asUser } from "../process/process.ts";
 import type { Deps } from "../run/run.ts";
-import type { BringBackOptions, BroughtBack } from "./bring-back.ts";
-import type { AgentView } from "./look.ts";
+import type { BringBackOptions, BroughtBack } from "./agent-resume.ts";
+import type { AgentView } from "./snapshot.ts";
 
 export interface DaemonStatus {
   readonly pid: number;

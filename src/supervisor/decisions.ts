@@ -12,11 +12,11 @@ import { offerFor, refusedStart } from "../run/inspect.ts";
 import { redactorFor } from "../run/engine-setup.ts";
 import type { Document } from "../store/store.ts";
 import { toStored } from "./history.ts";
-import type { Look } from "./look.ts";
+import type { Look } from "./snapshot.ts";
 import { notify } from "./notify.ts";
 import { agentOf, correction } from "./pipelines.ts";
 import { refuseSecretMessage } from "./secrets.ts";
-import { type Decided, reportOf } from "./tally.ts";
+import { type Decided, reportOf } from "./counts.ts";
 
 const LAST_WORDS = { cols: 120, rows: 20 };
 const MAX_WORDS = 4_000;
