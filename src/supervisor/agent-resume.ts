@@ -12,21 +12,21 @@ import {
   type ActResult,
   type ActContext,
   NEW_CONVERSATION,
-  planAnew,
+  planNewConversation,
   planFor,
-  whyNeverBegins,
+  whyNeverStarts,
   whyNotContinued,
 } from "./act.ts";
 import { actForUser } from "./advance.ts";
 import { endAgent, getAgent, reopenAgent } from "./agents.ts";
 import { fromStored, toStored } from "./history.ts";
-import { type Look, lookAt, runOf, UNWATCHED, viewOf } from "./snapshot.ts";
-import { agentOf, correction, getPipeline, runCommand, startCommand } from "./pipelines.ts";
-import { entryOf } from "./reduce.ts";
-import type { Roster } from "./watched-agents.ts";
+import { type AgentSnapshot, takeSnapshot, runOf, UNWATCHED, viewOf } from "./snapshot.ts";
+import { agentOf, correctionAdvice, getPipeline, runCommand, startCommand } from "./pipelines.ts";
+import { stepRecordOf } from "./reduce.ts";
+import type { WatchedAgents } from "./watched-agents.ts";
 import type { Decided } from "./counts.ts";
 
-export interface BringBackOptions {
+export interface AgentResumeOptions {
   /** A live one is ended first. */
   readonly kill: boolean;
   /** Also one that has ended. */
@@ -39,7 +39,7 @@ export interface BringBackOptions {
   readonly seen: number | null;
 }
 
-export interface BroughtBack {
+export interface AgentResumeResult {
   /**
    * resumed: in its conversation. restarted: in a new one. told: it was alive and was told to go on. running: it is alive, and
    * nothing was done. refused: it could not be, and nothing was started. strict: only a new conversation would have been
@@ -60,41 +60,47 @@ export interface BroughtBack {
   readonly kill?: "resume" | "fresh";
 }
 
-interface Place {
+interface ResumeContext {
   readonly deps: Deps;
-  readonly roster: Pick<Roster, "ask">;
+  readonly agents: Pick<WatchedAgents, "ask">;
   /** When this supervisor was started. */
   readonly sinceMs: number;
   /** The attempts that a person was told of as brought back: `<runId>/<attempt>`. */
-  readonly told: Set<string>;
+  readonly reported: Set<string>;
 }
 
 /** Nothing is changed before it is certain that it will be tried. */
-export async function bringBack(place: Place, id: string, options: BringBackOptions): Promise<BroughtBack> {
-  const { deps, roster } = place;
+export async function resumeAgent(
+  place: ResumeContext,
+  id: string,
+  options: AgentResumeOptions,
+): Promise<AgentResumeResult> {
+  const { deps, agents } = place;
   const found = await getAgent(deps, id);
   if (found === null) throw new Fault("handle_unknown", `There is no agent ${id}.`);
   if (found.record.phase !== "active") {
     const run = await runOf(deps, found.record);
     const ended = `it is ${found.record.phase}`;
     if (run === null) return refused(options.ended ? "its run is gone, or was never started" : ended);
-    const look = await lookAt(deps, found.record, run, UNWATCHED);
-    const back = options.wasActive ? alreadyBack(place, look, { state: ended, ...options }) : null;
+    const snapshot = await takeSnapshot(deps, found.record, run, UNWATCHED);
+    const back = options.wasActive ? resumedByDaemon(place, snapshot, { state: ended, ...options }) : null;
     if (back !== null || !options.ended) return back ?? refused(ended);
-    const bar = await barTo(deps, look, options);
+    const bar = await refusalBefore(deps, snapshot, options);
     if (bar !== null) return bar;
-    if (options.strict) await forbidNew(deps, look);
+    if (options.strict) await appendStrict(deps, snapshot);
     if ((await reopenAgent(deps, found)) === null) return refused("somebody else was faster");
   }
-  let said: BroughtBack | null = null;
-  const done = await roster.ask(id, async (hand, look) => {
-    if (options.strict && look.run?.status !== "running") await forbidNew(deps, look);
+  let said: AgentResumeResult | null = null;
+  const done = await agents.ask(id, async (context, snapshot) => {
+    if (options.strict && snapshot.run?.status !== "running") await appendStrict(deps, snapshot);
     said =
-      running(place, look, options) ?? backSince(place, look, options) ?? (await barTo(deps, look, options));
+      leftRunning(place, snapshot, options) ??
+      resumedSince(place, snapshot, options) ??
+      (await refusalBefore(deps, snapshot, options));
     if (said !== null) return { result: "refused", detail: said.why };
     // One that is ended first is its runbook's as soon as it has ended.
-    if (options.strict && options.kill) await forbidNew(deps, look);
-    const did = await actForUser(hand, look, {
+    if (options.strict && options.kill) await appendStrict(deps, snapshot);
+    const did = await actForUser(context, snapshot, {
       action: "resume",
       message: null,
       ...(options.kill ? { how: "kill" as const } : {}),
@@ -103,8 +109,8 @@ export async function bringBack(place: Place, id: string, options: BringBackOpti
     // One that had ended and cannot be brought back is as it was: nothing is asked about it.
     const { phase, reason } = found.record;
     if (did.result !== "ok" && phase !== "active") await endAgent(deps, id, phase, reason ?? "");
-    said = await toldOf(hand, look, did);
-    if (did.result === "failed") said = { ...said, why: await withWay(deps, found.record, said.why) };
+    said = await recordedResult(context, snapshot, did);
+    if (did.result === "failed") said = { ...said, why: await withAdvice(deps, found.record, said.why) };
     return did;
   });
   return said ?? refused(done.detail);
@@ -114,44 +120,48 @@ export async function bringBack(place: Place, id: string, options: BringBackOpti
  * `--strict`, stored before the supervisor is asked or even started: a supervisor that starts acts by its runbooks at once.
  * A live agent needs no such note, and would keep it for an end that comes much later.
  */
-export async function keepConversation(deps: Deps, agent: AgentRecord): Promise<void> {
+export async function storeStrict(deps: Deps, agent: AgentRecord): Promise<void> {
   const run = await runOf(deps, agent);
   if (run !== null && run.status !== "running")
-    await forbidNew(deps, await lookAt(deps, agent, run, UNWATCHED));
+    await appendStrict(deps, await takeSnapshot(deps, agent, run, UNWATCHED));
 }
 
-async function forbidNew({ store, clock }: Deps, { agent, latest }: Look): Promise<void> {
+async function appendStrict({ store, clock }: Deps, { agent, latest }: AgentSnapshot): Promise<void> {
   await store.appendEvent(toStored(agent.runId, { kind: "strict", at: clock.now(), attempt: latest }));
 }
 
 /** Why it is not even tried; null: it is. */
-async function barTo(
+async function refusalBefore(
   deps: Deps,
-  look: Look,
-  { kill, strict }: BringBackOptions,
-): Promise<BroughtBack | null> {
-  const plan = planFor(look, { message: null, append: true, kill });
+  snapshot: AgentSnapshot,
+  { kill, strict }: AgentResumeOptions,
+): Promise<AgentResumeResult | null> {
+  const plan = planFor(snapshot, { message: null, append: true, kill });
   if (plan.do === "refuse") return refused(plan.why);
-  const never = await whyNeverBegins(deps, look);
+  const never = await whyNeverStarts(deps, snapshot);
   if (never !== null) return { ...refused(never), never: true };
   if (!strict || plan.do === "nudge") return null;
-  const why = await whyNotContinued(deps, look);
+  const why = await whyNotContinued(deps, snapshot);
   return why === null ? null : { ...refused(why), result: "strict" };
 }
 
 /** It is alive and is left alone; null: it is not, or it shall not be. */
-function running(place: Place, look: Look, { kill, strict }: BringBackOptions): BroughtBack | null {
-  const plan = planFor(look, { message: null, append: true, kill });
-  if (kill || look.run?.status !== "running" || plan.do !== "refuse") return null;
-  const why = stateOf(look);
-  const facts = factsOf(look.run, look.attempts.at(-1));
-  const killed = planFor(look, { message: null, append: true, kill: true }).do;
+function leftRunning(
+  place: ResumeContext,
+  snapshot: AgentSnapshot,
+  { kill, strict }: AgentResumeOptions,
+): AgentResumeResult | null {
+  const plan = planFor(snapshot, { message: null, append: true, kill });
+  if (kill || snapshot.run?.status !== "running" || plan.do !== "refuse") return null;
+  const why = stateOf(snapshot);
+  const facts = attemptFacts(snapshot.run, snapshot.attempts.at(-1));
+  const killed = planFor(snapshot, { message: null, append: true, kill: true }).do;
   const then =
     killed === "refuse"
       ? {}
       : { kill: killed === "kill_and_fresh" ? ("fresh" as const) : ("resume" as const) };
   return (
-    alreadyBack(place, look, { state: why, strict }) ?? {
+    resumedByDaemon(place, snapshot, { state: why, strict }) ?? {
       ...{ result: "running", why, already: false },
       ...facts,
       ...then,
@@ -160,67 +170,71 @@ function running(place: Place, look: Look, { kill, strict }: BringBackOptions): 
 }
 
 /** Since the person asked it was brought back, and its turn is over already: it is not told to go on a second time. */
-function backSince(place: Place, look: Look, { kill, seen, strict }: BringBackOptions): BroughtBack | null {
-  if (kill || seen === null || look.latest <= seen) return null;
-  return alreadyBack(place, look, { state: stateOf(look), strict });
+function resumedSince(
+  place: ResumeContext,
+  snapshot: AgentSnapshot,
+  { kill, seen, strict }: AgentResumeOptions,
+): AgentResumeResult | null {
+  if (kill || seen === null || snapshot.latest <= seen) return null;
+  return resumedByDaemon(place, snapshot, { state: stateOf(snapshot), strict });
 }
 
 /**
  * This supervisor has brought it back by its runbook before it was asked to; null: it has not, or that was told. A new
  * conversation is none for `--strict`, however often it is asked.
  */
-function alreadyBack(
-  { sinceMs, told }: Place,
-  look: Look,
+function resumedByDaemon(
+  { sinceMs, reported }: ResumeContext,
+  snapshot: AgentSnapshot,
   { state, strict }: { readonly state: string; readonly strict: boolean },
-): BroughtBack | null {
-  const { attempts, history, run } = look;
+): AgentResumeResult | null {
+  const { attempts, history, run } = snapshot;
   const attempt = attempts.at(-1);
   if (run === null || attempt === undefined || Date.parse(attempt.startedAt) < sinceMs) return null;
-  const decided = decidedOf(history, attempt.n);
+  const decided = decisionFor(history, attempt.n);
   if (decided === undefined || decided.trigger === "user") return null;
-  const facts = { already: true, ...factsOf(run, attempt) };
-  const why = () => whyNew(look.agent, history, attempt.n);
+  const facts = { already: true, ...attemptFacts(run, attempt) };
+  const why = () => whyNewConversation(snapshot.agent, history, attempt.n);
   if (attempt.kind === "fresh" && strict) return { result: "strict", why: why(), ...facts };
   const key = `${run.runId}/${attempt.n}`;
-  if (told.has(key) || (attempt.kind !== "fresh" && attempt.kind !== "resume")) return null;
+  if (reported.has(key) || (attempt.kind !== "fresh" && attempt.kind !== "resume")) return null;
   // A headless agent that was nudged got its next attempt, and was not gone.
   if (attempt.kind === "resume" && decided.action !== "resume") return null;
-  told.add(key);
+  reported.add(key);
   return attempt.kind === "resume"
     ? { result: "resumed", why: state, ...facts }
     : { result: "restarted", why: why(), ...facts };
 }
 
-function stateOf(look: Look): string {
-  const { state } = viewOf(look);
+function stateOf(snapshot: AgentSnapshot): string {
+  const { state } = viewOf(snapshot);
   return state === "waiting"
     ? "it asks for permission; attach to it and answer, or stop it first"
     : `it is ${state}`;
 }
 
 /** What `agent resume` would do for an agent that has ended, as far as its run tells. */
-export type WayBack =
+export type ResumeForecast =
   | { readonly way: "resume" }
   /** Its conversation is gone: a new one begins. */
   | { readonly way: "fresh"; readonly why: string }
   /** It would be skipped. `todo`: what helps, one sentence. `later`: after that it can be resumed. */
   | { readonly way: "none"; readonly why: string; readonly todo: string; readonly later: boolean };
 
-export async function wayBack(deps: Deps, agent: AgentRecord): Promise<WayBack> {
+export async function forecastResume(deps: Deps, agent: AgentRecord): Promise<ResumeForecast> {
   const run = await runOf(deps, agent);
   const anew = `Start it again: ${await startCommand(deps, agent)}`;
   if (run === null)
     return { way: "none", why: "its run is gone, or was never started", todo: anew, later: false };
-  const look = await lookAt(deps, agent, run, UNWATCHED);
-  const never = await whyNeverBegins(deps, look);
+  const snapshot = await takeSnapshot(deps, agent, run, UNWATCHED);
+  const never = await whyNeverStarts(deps, snapshot);
   const { why, next } = await offerFor(deps, run);
   if (never !== null) {
-    const todo = await correction(deps, agent);
+    const todo = await correctionAdvice(deps, agent);
     return { way: "none", why: why ?? never, todo, later: false };
   }
   if (why === null) return { way: "resume" };
-  const plan = await planAnew(deps, look);
+  const plan = await planNewConversation(deps, snapshot);
   if (plan !== null && !(plan instanceof Fault)) return { way: "fresh", why: plan.why };
   // What else is offered for a run is no way to continue it.
   const todo = next.startsWith("reprise resume ") ? `First: ${next}` : `Look at it: reprise show ${agent.id}`;
@@ -229,26 +243,26 @@ export async function wayBack(deps: Deps, agent: AgentRecord): Promise<WayBack> 
 }
 
 /** A refusal with the command that helps, where there is one and the refusal does not name it. */
-async function withWay(deps: Deps, agent: AgentRecord, why: string): Promise<string> {
-  const back = await wayBack(deps, agent);
+async function withAdvice(deps: Deps, agent: AgentRecord, why: string): Promise<string> {
+  const back = await forecastResume(deps, agent);
   const command = back.way === "none" ? /^First: (.*)$/.exec(back.todo)?.[1] : undefined;
   if (command === undefined || why.includes(command)) return why;
-  return `${why} First: \`${command}\`. Then: \`${(await backCommand(deps, agent.id)).command}\`.`;
+  return `${why} First: \`${command}\`. Then: \`${(await commandToResume(deps, agent.id)).command}\`.`;
 }
 
 /** What brings an agent back. `pipeline`: it has failed with its agent, or was cancelled, and goes on by the same command. */
-export interface BackCommand {
+export interface ResumeCommand {
   readonly command: string;
   readonly pipeline: string | null;
 }
 
-export async function backCommand(deps: Deps, id: string): Promise<BackCommand> {
+export async function commandToResume(deps: Deps, id: string): Promise<ResumeCommand> {
   const alone = { command: `reprise agent resume ${id}`, pipeline: null };
   const agent = await agentOf(deps, id);
   const found = agent?.pipeline == null ? null : await getPipeline(deps, agent.pipeline.id);
   if (agent === null || found === null) return alone;
   const { record } = found;
-  const isItsStep = entryOf(record, record.step)?.agent === id;
+  const isItsStep = stepRecordOf(record, record.step)?.agent === id;
   // The supervisor may not have looked since the agent was stopped.
   const isOver = record.phase === "failed" || record.phase === "cancelled" || agent.phase === "stopped";
   if (!isItsStep || !isOver || record.phase === "done") return alone;
@@ -256,7 +270,7 @@ export async function backCommand(deps: Deps, id: string): Promise<BackCommand> 
 }
 
 /** The same for a pipeline that has ended before it was done. */
-export async function pipelineWayOn(deps: Deps, record: PipelineRecord): Promise<WayBack> {
+export async function forecastPipelineResume(deps: Deps, record: PipelineRecord): Promise<ResumeForecast> {
   const { definition, vars, workspace } = record;
   const moved = movedState(deps.state.root, workspace);
   if (moved !== null)
@@ -265,39 +279,48 @@ export async function pipelineWayOn(deps: Deps, record: PipelineRecord): Promise
     const todo = `Start a new one: ${runCommand("pipeline", definition.name, vars)}`;
     return { way: "none", why: `its workspace is gone: ${workspace}`, todo, later: false };
   }
-  const entry = entryOf(record, record.step);
-  const agent = entry?.agent == null ? null : await agentOf(deps, entry.agent);
-  if (entry?.agent != null && entry.state !== "done" && agent === null)
-    return { way: "fresh", why: `its agent ${entry.agent} was removed` };
-  if (agent === null || entry?.state === "done" || agent.phase === "active" || agent.phase === "done")
+  const stepRecord = stepRecordOf(record, record.step);
+  const agent = stepRecord?.agent == null ? null : await agentOf(deps, stepRecord.agent);
+  if (stepRecord?.agent != null && stepRecord.state !== "done" && agent === null)
+    return { way: "fresh", why: `its agent ${stepRecord.agent} was removed` };
+  if (agent === null || stepRecord?.state === "done" || agent.phase === "active" || agent.phase === "done")
     return { way: "resume" };
-  return wayBack(deps, agent);
+  return forecastResume(deps, agent);
 }
 
 /** What was carried out, as it is recorded now. */
-async function toldOf({ deps }: ActContext, look: Look, done: ActResult): Promise<BroughtBack> {
+async function recordedResult(
+  { deps }: ActContext,
+  snapshot: AgentSnapshot,
+  done: ActResult,
+): Promise<AgentResumeResult> {
   if (done.result !== "ok") return refused(done.detail);
-  const run = await deps.store.getRun(look.agent.runId);
-  const attempt = (await deps.store.listAttempts(look.agent.runId)).at(-1);
-  const facts = run === null ? NOTHING : factsOf(run, attempt);
-  if (attempt === undefined || attempt.n <= look.latest)
+  const run = await deps.store.getRun(snapshot.agent.runId);
+  const attempt = (await deps.store.listAttempts(snapshot.agent.runId)).at(-1);
+  const facts = run === null ? NOTHING : attemptFacts(run, attempt);
+  if (attempt === undefined || attempt.n <= snapshot.latest)
     return { result: "told", why: done.detail, already: false, ...facts };
   if (attempt.kind === "resume") return { result: "resumed", why: done.detail, already: false, ...facts };
-  const history = fromStored(await deps.store.listEvents(look.agent.runId));
-  const why = done.detail.split(NEW_CONVERSATION)[1] ?? whyNew(look.agent, history, attempt.n);
+  const history = fromStored(await deps.store.listEvents(snapshot.agent.runId));
+  const why =
+    done.detail.split(NEW_CONVERSATION)[1] ?? whyNewConversation(snapshot.agent, history, attempt.n);
   return { result: "restarted", why, already: false, ...facts };
 }
 
 /** Why this attempt began a new conversation, as far as it was noted. */
-function whyNew({ runId }: AgentRecord, history: Look["history"], attempt: number): string {
-  const key = decidedOf(history, attempt)?.key ?? `${runId}/`;
+function whyNewConversation(
+  { runId }: AgentRecord,
+  history: AgentSnapshot["history"],
+  attempt: number,
+): string {
+  const key = decisionFor(history, attempt)?.key ?? `${runId}/`;
   const report = history.find((event) => event.kind === "carried_out" && event.key === key);
   const detail = report?.kind === "carried_out" ? report.detail : "";
   return detail.split(NEW_CONVERSATION)[1] ?? "the old one could not be continued";
 }
 
 /** The last decision for an attempt: earlier ones came to nothing. */
-function decidedOf(history: Look["history"], attempt: number): Decided | undefined {
+function decisionFor(history: AgentSnapshot["history"], attempt: number): Decided | undefined {
   return history.findLast(
     (event): event is Decided => event.kind === "decided" && event.newAttempt === attempt,
   );
@@ -305,10 +328,10 @@ function decidedOf(history: Look["history"], attempt: number): Decided | undefin
 
 const NOTHING = { attempt: null, session: null, verified: false } as const;
 
-function factsOf(
+function attemptFacts(
   run: RunRecord,
   attempt: AttemptRecord | undefined,
-): Pick<BroughtBack, "attempt" | "session" | "verified"> {
+): Pick<AgentResumeResult, "attempt" | "session" | "verified"> {
   const session = attempt?.asked ?? run.session.value;
   const verified = run.sessions.some(
     (one) => one.attempt === attempt?.n && one.value === session && one.verifiedAt !== null,
@@ -316,6 +339,6 @@ function factsOf(
   return { attempt: attempt?.n ?? null, session, verified };
 }
 
-function refused(why: string): BroughtBack {
+function refused(why: string): AgentResumeResult {
   return { result: "refused", why, already: false, ...NOTHING };
 }

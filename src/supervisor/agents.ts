@@ -109,7 +109,7 @@ export async function endAgent(
     const why = redactorOf(deps, found.record.definition)(reason).slice(0, 1_000);
     const record: AgentRecord = { ...found.record, phase, reason: why, endedAt };
     if ((await save(deps, record, found.version)) === null) continue;
-    keepFile(deps, record);
+    writeAgentFile(deps, record);
     return record;
   }
 }
@@ -120,7 +120,7 @@ export async function reopenAgent(deps: Deps, found: StoredAgent): Promise<Store
   const record: AgentRecord = { ...found.record, phase: "active", reason: null, endedAt: null };
   const version = await save(deps, record, found.version);
   if (version === null) return null;
-  keepFile(deps, record);
+  writeAgentFile(deps, record);
   return { record, version };
 }
 
@@ -133,7 +133,7 @@ async function save(deps: Deps, record: AgentRecord, expected: number | null): P
 }
 
 /** `agent.json` follows the document; one that is missing is written when the agent is looked at again. */
-function keepFile(deps: Deps, record: AgentRecord): void {
+function writeAgentFile(deps: Deps, record: AgentRecord): void {
   const directory = directoryOf(deps, record);
   if (!isDirectory(directory)) return;
   try {
@@ -145,10 +145,10 @@ function keepFile(deps: Deps, record: AgentRecord): void {
 }
 
 /** After a crash between the two, the document has no file beside the run. One that is damaged is left as it is (I9). */
-export async function mendFile(deps: Deps, record: AgentRecord): Promise<void> {
+export async function restoreAgentFile(deps: Deps, record: AgentRecord): Promise<void> {
   const directory = directoryOf(deps, record);
   try {
-    if (isDirectory(directory) && (await readAgentFile(directory)) === null) keepFile(deps, record);
+    if (isDirectory(directory) && (await readAgentFile(directory)) === null) writeAgentFile(deps, record);
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
     deps.log.warn(error.message);
@@ -189,7 +189,7 @@ export async function startAgent(
     createdAt: new Date(deps.clock.now()).toISOString(),
     endedAt: null,
   };
-  await using _starting = await holdStart(deps, id);
+  await using _starting = await acquireStart(deps, id);
   const known = { ...record, definition: { ...definition, args: argsOf(deps, definition).args } };
   const stored = storableAgent(known, redactorOf(deps, definition));
   if ((await save(deps, stored, null)) === null)
@@ -205,7 +205,7 @@ export async function startAgent(
  * somebody has been faster.
  */
 export async function finishStart(deps: Deps, record: AgentRecord): Promise<boolean> {
-  const hold = await tryHoldStart(deps, record.id);
+  const hold = await tryAcquireStart(deps, record.id);
   if (hold === null) return false;
   try {
     if ((await deps.store.getRun(record.runId)) !== null || !(await isActive(deps, record))) return false;
@@ -231,7 +231,7 @@ async function launchFirst(deps: Deps, record: AgentRecord, stored: AgentRecord)
       await endAgent(deps, record.id, "failed", `it could not be started: ${error.message}`);
     throw error;
   }
-  keepFile(deps, stored);
+  writeAgentFile(deps, stored);
   await endIfStopped(deps, record);
 }
 
@@ -351,13 +351,13 @@ async function freeHandle(deps: Deps): Promise<string> {
 }
 
 /** Tells a daemon that somebody is about to start it. */
-async function holdStart(deps: Deps, id: string): Promise<AsyncDisposable> {
-  const hold = await tryHoldStart(deps, id);
+async function acquireStart(deps: Deps, id: string): Promise<AsyncDisposable> {
+  const hold = await tryAcquireStart(deps, id);
   if (hold === null) throw new Fault("run_busy", `Another process starts agent ${id} right now.`);
   return hold;
 }
 
-async function tryHoldStart(deps: Deps, id: string): Promise<AsyncDisposable | null> {
+async function tryAcquireStart(deps: Deps, id: string): Promise<AsyncDisposable | null> {
   const key = `agent:${id}`;
   const owner = { ...deps.processes.owner(), machine: deps.machine, renewedAtMs: deps.clock.now() };
   const answer = await deps.store.acquireLease(key, owner, (other) => deps.processes.isAlive(other));

@@ -21,13 +21,16 @@ interface Entry {
 export function lastDecided(events: Events, attempt: number, sinceMs: number): Decided | null {
   const last = events.findLast(
     (event): event is Decided =>
-      event.kind === "decided" && event.attempt === attempt && event.at >= sinceMs && !isMoot(events, event),
+      event.kind === "decided" &&
+      event.attempt === attempt &&
+      event.at >= sinceMs &&
+      !isRefusedRequest(events, event),
   );
   return last ?? null;
 }
 
 /** What a person wanted and was refused: they were told, and everything is as it was. An answer has closed its question. */
-function isMoot(events: Events, { trigger, key }: Decided): boolean {
+function isRefusedRequest(events: Events, { trigger, key }: Decided): boolean {
   if (trigger !== "user" || key.includes("/answer/")) return false;
   return reportOf(events, key)?.result === "refused";
 }
@@ -94,7 +97,7 @@ export function reportOf(events: Events, key: string): CarriedOut | null {
  * and one after which a person decided is forgiven.
  */
 export function failuresOf(events: Events, ended: readonly EndedAttempt[], mode: AgentMode): number {
-  const reset = thatCounts(events).findLast(isReset);
+  const reset = countedEvents(events).findLast(isReset);
   return ended.filter(
     ({ attempt, outcome }) =>
       // A UI that closes is a failure, whatever its exit code says.
@@ -109,21 +112,21 @@ export function failuresOf(events: Events, ended: readonly EndedAttempt[], mode:
 
 /** A completed turn, or a person who decided: what was tried before does not count any more. */
 function isReset(event: SupervisionEvent): boolean {
-  return event.kind === "progress" || event.kind === "answered" || isUsers(event);
+  return event.kind === "progress" || event.kind === "answered" || isUserDecision(event);
 }
 
-const isUsers = (event: SupervisionEvent) => event.kind === "decided" && event.trigger === "user";
+const isUserDecision = (event: SupervisionEvent) => event.kind === "decided" && event.trigger === "user";
 
 function sinceReset(events: Events): Events {
-  const kept = thatCounts(events);
+  const kept = countedEvents(events);
   return kept.slice(kept.findLastIndex(isReset) + 1);
 }
 
 /** Without what came to nothing, and the progress of attempts that others had followed already when it was heard of. */
-function thatCounts(events: Events): Events {
+function countedEvents(events: Events): Events {
   let latest = 0;
   return events.filter((event) => {
-    if (event.kind === "decided" && isMoot(events, event)) return false;
+    if (event.kind === "decided" && isRefusedRequest(events, event)) return false;
     const late = event.kind === "progress" && event.attempt < latest;
     latest = Math.max(latest, event.attempt);
     return !late;
@@ -138,7 +141,7 @@ function thatCounts(events: Events): Events {
 function sinceUnprovoked(events: Events): Events {
   let from = 0;
   let provoked = false;
-  const kept = thatCounts(events);
+  const kept = countedEvents(events);
   for (const [at, event] of kept.entries()) {
     if (event.kind === "decided" && event.action === "nudge" && event.trigger !== "user")
       provoked = (reportOf(events, event.key)?.result ?? "ok") === "ok";

@@ -15,7 +15,7 @@ import { detachedEnv } from "../detached/detached.ts";
 import { type Connection, connect } from "../ipc/ipc.ts";
 import { asUser } from "../process/process.ts";
 import type { Deps } from "../run/run.ts";
-import type { BringBackOptions, BroughtBack } from "./agent-resume.ts";
+import type { AgentResumeOptions, AgentResumeResult } from "./agent-resume.ts";
 import type { AgentView } from "./snapshot.ts";
 
 export interface DaemonStatus {
@@ -33,7 +33,7 @@ export interface DaemonAnswer {
 }
 
 /** What became of an agent that was to go on. `done`: it runs again. */
-export type ResumedAgent = DaemonAnswer & BroughtBack;
+export type ResumedAgent = DaemonAnswer & AgentResumeResult;
 
 export interface Daemon extends AsyncDisposable {
   readonly pid: number;
@@ -42,7 +42,7 @@ export interface Daemon extends AsyncDisposable {
   status(): Promise<DaemonStatus>;
   /** Look at this agent now; null: at all of them, and at pipelines. */
   poke(id: string | null): Promise<void>;
-  resume(id: string, options: BringBackOptions): Promise<ResumedAgent>;
+  resume(id: string, options: AgentResumeOptions): Promise<ResumedAgent>;
   stop(id: string): Promise<DaemonAnswer>;
   send(id: string, message: string): Promise<DaemonAnswer>;
   /** Carries out what a person has decided; the choice is in the store before. */
@@ -95,7 +95,7 @@ export async function ensureDaemon(
 ): Promise<Daemon> {
   const end = deps.clock.mono() + READY_MS;
   for (;;) {
-    const found = await tryToFind(deps, end);
+    const found = await findWhileStarting(deps, end);
     if (found?.version === version) return found;
     if (found === null) {
       assertOwnState(deps);
@@ -108,7 +108,7 @@ export async function ensureDaemon(
 }
 
 /** One that starts right now has its token changed under our hands. */
-async function tryToFind(deps: Deps, end: number): Promise<Daemon | null> {
+async function findWhileStarting(deps: Deps, end: number): Promise<Daemon | null> {
   for (;;) {
     try {
       return await findDaemon(deps);
@@ -125,7 +125,7 @@ async function launchDaemon(deps: Deps, version: string, end: number): Promise<D
   if (deps.state.refusal !== null) throw deps.state.refusal;
   let child = spawnDaemon(deps, log);
   for (;;) {
-    const found = await tryToFind(deps, end);
+    const found = await findWhileStarting(deps, end);
     if (found?.version === version) return found;
     await found?.[Symbol.asyncDispose]();
     const ended = child.ended();
@@ -208,10 +208,10 @@ function daemonAt(connection: Connection): Daemon {
 export function readDaemonLog(deps: Deps, lines: number): readonly string[] {
   const { log } = daemonPlaces(deps);
   const text = [`${log}.1`, log].map((path) => readOwnText(path, MAX_LOG) ?? "").join("");
-  return text.split("\n").filter(Boolean).slice(-lines).map(sayLine);
+  return text.split("\n").filter(Boolean).slice(-lines).map(formatLogLine);
 }
 
-function sayLine(line: string): string {
+function formatLogLine(line: string): string {
   const entry = parseObject(line);
   if (entry === undefined) return line;
   const { at, pid, level, message, ...facts } = entry;

@@ -19,12 +19,12 @@ import { lockFile } from "../store/store.ts";
 import { type ActResult, gateMarker } from "./act.ts";
 import { actForUser } from "./advance.ts";
 import { finishStops, getAgent, startAgent, stopAgent } from "./agents.ts";
-import { bringBack } from "./agent-resume.ts";
+import { resumeAgent } from "./agent-resume.ts";
 import { type DaemonAnswer, daemonPlaces, findDaemon, spawnDaemon } from "./daemon-client.ts";
 import type { DaemonLog } from "./daemon-log.ts";
 import { PipelineDriver } from "./pipeline-driver.ts";
 import { getDecision } from "./decisions.ts";
-import { Roster } from "./watched-agents.ts";
+import { WatchedAgents } from "./watched-agents.ts";
 import { refuseSecretMessage } from "./secrets.ts";
 
 export interface DaemonOptions {
@@ -59,11 +59,11 @@ export async function runDaemon(deps: Deps, options: DaemonOptions): Promise<voi
   } finally {
     lock.release();
   }
-  if (end === "begin_anew") spawnDaemon(deps, daemonPlaces(deps).log);
+  if (end === "restart") spawnDaemon(deps, daemonPlaces(deps).log);
 }
 
 type Places = ReturnType<typeof daemonPlaces>;
-type End = "stopped" | "begin_anew";
+type End = "stopped" | "restart";
 
 async function serve(deps: Deps, { version, log }: DaemonOptions, places: Places): Promise<End> {
   const sinceMs = deps.clock.now();
@@ -73,7 +73,7 @@ async function serve(deps: Deps, { version, log }: DaemonOptions, places: Places
   const token = randomBytes(32).toString("hex");
   writeAtomic(places.token, `${token}\n`);
   const { pid } = deps.processes.self();
-  const status = () => ({ pid, sinceMs, version, agents: watch.roster.views() });
+  const status = () => ({ pid, sinceMs, version, agents: watch.agents.views() });
   const methods = {
     ...methodsFor(deps, watch, sinceMs),
     status,
@@ -87,7 +87,7 @@ async function serve(deps: Deps, { version, log }: DaemonOptions, places: Places
   log.note("started", { version });
   void watch.begin();
   const ticking = setInterval(() => watch.tick(), TICK_MS);
-  const ground = groundOf(deps, places, { token, channel });
+  const ground = integrityCheck(deps, places, { token, channel });
   const guarding = setInterval(() => {
     void ground().then((lost) => {
       if (lost === null) return;
@@ -103,7 +103,7 @@ async function serve(deps: Deps, { version, log }: DaemonOptions, places: Places
   return end;
 }
 
-interface Lost {
+interface Failure {
   readonly end: End;
   readonly why: string;
 }
@@ -113,27 +113,27 @@ interface Lost {
  * again. Without its own lock it may not be the only one, and an index that was removed under it cannot be opened
  * again in this process: it would answer, and watch nobody.
  */
-function groundOf(
+function integrityCheck(
   deps: Deps,
   places: Places,
   { token, channel }: { readonly token: string; readonly channel: Pick<Channel, "renew"> },
-): () => Promise<Lost | null> {
+): () => Promise<Failure | null> {
   const lockAt = () => fileAt(places.lock);
   const ours = lockAt();
   return async () => {
     if (!isDirectory(deps.state.root)) return { end: "stopped", why: "the state directory is gone" };
-    if (lockAt() !== ours) return { end: "begin_anew", why: `${places.lock} was removed` };
+    if (lockAt() !== ours) return { end: "restart", why: `${places.lock} was removed` };
     if (!isDirectory(dirname(places.socket)))
-      return { end: "begin_anew", why: `${dirname(places.socket)} was removed` };
+      return { end: "restart", why: `${dirname(places.socket)} was removed` };
     try {
       await channel.renew();
       if (fileAt(places.token) === null) writeAtomic(places.token, `${token}\n`);
       const noted = generationMark(deps.state.root).read();
       if ((await deps.store.generation()) < noted)
-        return { end: "begin_anew", why: "the index was replaced by an older one" };
+        return { end: "restart", why: "the index was replaced by an older one" };
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
-      return error.code === "index_damaged" ? { end: "begin_anew", why: error.message } : null;
+      return error.code === "index_damaged" ? { end: "restart", why: error.message } : null;
     }
     return null;
   };
@@ -147,31 +147,31 @@ function fileAt(path: string): string | null {
 
 /** Agents and pipelines of one state directory, looked at when their time comes. */
 class Supervision {
-  readonly roster: Roster;
+  readonly agents: WatchedAgents;
   readonly #pipelines: PipelineDriver;
   readonly #deps: Deps;
   readonly #log: DaemonLog;
-  readonly #pulse: Pulse;
+  readonly #pulse: ClockWatch;
   /** By the monotonic clock. */
   #sweptAt: number;
 
   constructor(deps: Deps, log: DaemonLog) {
     this.#deps = deps;
     this.#log = log;
-    this.#pulse = new Pulse(deps);
+    this.#pulse = new ClockWatch(deps);
     this.#sweptAt = deps.clock.mono();
     const mayStart = throttle(deps);
-    this.roster = new Roster(deps, {
+    this.agents = new WatchedAgents(deps, {
       log,
       mayStart,
       clockJumpMs: () => this.#pulse.jumpedAtMs,
-      ended: () => void this.#try(() => this.#pipelines.look()),
+      ended: () => void this.#try(() => this.#pipelines.check()),
     });
     this.#pipelines = new PipelineDriver(deps, {
       start: async (definition, source, options) => {
         await mayStart();
         const agent = await startAgent(deps, definition, source, options);
-        void this.roster.look(agent.id);
+        void this.agents.check(agent.id);
         return agent;
       },
       stop: (id, reason) => stopAgent(deps, id, reason),
@@ -187,18 +187,18 @@ class Supervision {
   tick(): void {
     // Stopped for a while: what holders said meanwhile is heard first.
     if (!this.#pulse.tick()) return;
-    this.roster.tick();
+    this.agents.tick();
     if (this.#deps.clock.mono() - this.#sweptAt >= SWEEP_MS) void this.sweep();
   }
 
   async sweep(): Promise<void> {
     this.#sweptAt = this.#deps.clock.mono();
     // A look at an agent may last as long as its gate: pipelines do not wait for it.
-    await Promise.all([this.#try(() => this.#pipelines.look()), this.#try(() => this.roster.sweep())]);
+    await Promise.all([this.#try(() => this.#pipelines.check()), this.#try(() => this.agents.sweep())]);
   }
 
   async close(): Promise<void> {
-    await this.roster.close();
+    await this.agents.close();
     await this.#pipelines.stop();
   }
 
@@ -214,15 +214,15 @@ class Supervision {
 }
 
 function methodsFor(deps: Deps, watch: Supervision, sinceMs: number): Record<string, Method> {
-  const { roster } = watch;
-  const told = new Set<string>();
+  const { agents } = watch;
+  const reported = new Set<string>();
   return {
     poke: (params) => {
       const id = stringIn(params, "id");
-      void (id === undefined ? watch.sweep() : roster.look(id));
+      void (id === undefined ? watch.sweep() : agents.check(id));
     },
     resume: async (params) => {
-      const { result, ...rest } = await bringBack({ deps, roster, sinceMs, told }, agentIn(params), {
+      const { result, ...rest } = await resumeAgent({ deps, agents, sinceMs, reported }, agentIn(params), {
         kill: fieldIn(params, "kill") === true,
         ended: fieldIn(params, "ended") === true,
         wasActive: fieldIn(params, "wasActive") === true,
@@ -231,34 +231,36 @@ function methodsFor(deps: Deps, watch: Supervision, sinceMs: number): Record<str
       });
       return { done: result === "resumed" || result === "restarted" || result === "told", result, ...rest };
     },
-    stop: (params) => stop(deps, roster, agentIn(params)),
+    stop: (params) => stop(deps, agents, agentIn(params)),
     send: async (params) => {
       const message = stringIn(params, "message") ?? "";
       const id = agentIn(params);
       const agent = await getAgent(deps, id);
       if (agent !== null) refuseSecretMessage(deps, agent.record.definition, message);
       return answer(
-        await roster.ask(id, (hand, look) => actForUser(hand, look, { action: "nudge", message })),
+        await agents.ask(id, (context, snapshot) =>
+          actForUser(context, snapshot, { action: "nudge", message }),
+        ),
       );
     },
-    resolve: (params) => carryOutAnswer(deps, roster, stringIn(params, "decision") ?? ""),
+    resolve: (params) => carryOutAnswer(deps, agents, stringIn(params, "decision") ?? ""),
   };
 }
 
 /** Not in turn with other deeds: one that takes long, or is about to start a process, is ended with it. */
-async function stop(deps: Deps, roster: Roster, id: string): Promise<DaemonAnswer> {
+async function stop(deps: Deps, agents: WatchedAgents, id: string): Promise<DaemonAnswer> {
   const done = await stopAgent(deps, id);
   if (!done) return { done, why: "it has ended already" };
   const record = (await getAgent(deps, id))?.record;
   if (record !== undefined) await deps.processes.endTree(null, gateMarker(record), "terminate");
-  await Promise.race([roster.look(id), sleep(STOP_MS, undefined, { ref: false })]);
+  await Promise.race([agents.check(id), sleep(STOP_MS, undefined, { ref: false })]);
   return { done, why: "stopped" };
 }
 
-async function carryOutAnswer(deps: Deps, roster: Roster, id: string): Promise<DaemonAnswer> {
+async function carryOutAnswer(deps: Deps, agents: WatchedAgents, id: string): Promise<DaemonAnswer> {
   const decision = await getDecision(deps, id);
   if (decision === null) throw new Fault("handle_unknown", `There is no decision ${id}.`);
-  await roster.look(decision.agentId);
+  await agents.check(decision.agentId);
   const events = await deps.store.listEvents(decision.runId);
   const done = events.find(({ key }) => key === `${decision.runId}/answer/${id}/carried_out`);
   if (done === undefined) return { done: true, why: "left as it is" };
@@ -286,7 +288,7 @@ function throttle(deps: Deps): () => Promise<void> {
   };
 }
 
-class Pulse {
+class ClockWatch {
   readonly #deps: Deps;
   #wall: number;
   #mono: number;

@@ -7,14 +7,14 @@
 import type { Trouble } from "../core/events.ts";
 import type { ActionName, AgentMode, PolicyEntry, Trigger } from "../core/runbook.ts";
 import type { AgentRecord, SupervisionEvent } from "../core/supervision.ts";
-import { believed, dueAt, earliest, LONGEST_WAIT_MS, resetOf } from "./delay.ts";
+import { plausibleTime, dueAt, earliestTry, LONGEST_WAIT_MS, resetOf } from "./delay.ts";
 import {
-  type Because,
+  type NoActionReason,
   type EndedAttempt,
   type Occurrence,
   occurrenceOf,
-  type Quiet,
-  type ProcessSight,
+  type NoAction,
+  type ProcessState,
 } from "./occurrence.ts";
 import {
   type Decided,
@@ -35,7 +35,7 @@ export interface SupervisionFacts {
   /** The attempt that `seen` is about, and the newest one that the run has. */
   readonly attempt: number;
   readonly latest: number;
-  readonly seen: ProcessSight;
+  readonly seen: ProcessState;
   /** Attempts before this one that have ended. */
   readonly ended: readonly EndedAttempt[];
   /** Everything about this run, in order of `seq`. */
@@ -45,11 +45,11 @@ export interface SupervisionFacts {
   /** When the wall clock last moved by more than 10 s on its own; null: never. */
   readonly clockJumpMs: number | null;
   /** In [0, 1), the same each time it is asked for this attempt (`chanceOf`). */
-  readonly chance: number;
+  readonly jitter: number;
 }
 
 export type NextAction =
-  | { readonly do: "nothing"; readonly because: Because; readonly why: string }
+  | { readonly do: "nothing"; readonly because: NoActionReason; readonly why: string }
   | {
       readonly do: "wait";
       /** Always later than now. */
@@ -59,12 +59,12 @@ export type NextAction =
       readonly next: ActionName;
       readonly why: string;
     }
-  | ({ readonly do: "act"; readonly entry: PolicyEntry; readonly tries: number } & Deed)
+  | ({ readonly do: "act"; readonly entry: PolicyEntry; readonly tries: number } & PendingDecision)
   /** Nothing is left to try: a person is to be asked. `position` is one behind the last entry. */
-  | ({ readonly do: "exhausted" } & Deed);
+  | ({ readonly do: "exhausted" } & PendingDecision);
 
 /** What is stored before anything is done. */
-interface Deed {
+interface PendingDecision {
   readonly trigger: Trigger;
   readonly position: number;
   readonly count: number;
@@ -78,41 +78,45 @@ const GRACE_MS = 60_000;
 
 export function decide(facts: SupervisionFacts): NextAction {
   const { agent, now } = facts;
-  const quiet = quietSince(facts);
+  const quiet = whyNoAction(facts);
   if (quiet !== null) return { do: "nothing", ...quiet };
   const { policy, mode } = agent.definition;
   const found = occurrenceOf(facts.seen, mode, policy.idleAfterMs);
   if ("because" in found) return { do: "nothing", ...found };
-  const climb = climbOf(facts, found);
-  const answered = answerOf(facts, found);
+  const choice = chooseEntry(facts, found);
+  const answered = earlierAnswer(facts, found);
   if (answered !== null && answered.do !== "wait") return answered;
   const times = {
     grace: graceOf(facts, found),
     settles: answered?.untilMs ?? 0,
-    due: dueOf(facts, found, climb),
+    due: dueOf(facts, found, choice),
   };
   const untilMs = Math.ceil(Math.max(...Object.values(times)));
-  if (climb.entry !== null && !found.certain && climb.entry.action !== "escalate") {
+  if (choice.entry !== null && !found.certain && choice.entry.action !== "escalate") {
     const why = "it cannot be told from an agent that asks for permission";
     return { do: "nothing", because: "uncertain", why };
   }
   if (untilMs > now) {
     const why = times.grace >= untilMs ? "the clock has jumped, so it is only looked at" : found.what;
-    return { do: "wait", untilMs, trigger: found.trigger, next: climb.entry?.action ?? "escalate", why };
+    return { do: "wait", untilMs, trigger: found.trigger, next: choice.entry?.action ?? "escalate", why };
   }
-  if (climb.entry === null) {
-    return { do: "exhausted", ...deed(facts, found, policy.on[found.trigger].length), why: climb.why };
+  if (choice.entry === null) {
+    return {
+      do: "exhausted",
+      ...pendingDecision(facts, found, policy.on[found.trigger].length),
+      why: choice.why,
+    };
   }
   return {
     do: "act",
-    entry: climb.entry,
-    tries: climb.tries.length + 1,
-    ...deed(facts, found, climb.position),
+    entry: choice.entry,
+    tries: choice.tries.length + 1,
+    ...pendingDecision(facts, found, choice.position),
   };
 }
 
 /** Reasons to leave the agent alone that do not depend on what it is doing. */
-function quietSince(facts: SupervisionFacts): Quiet | null {
+function whyNoAction(facts: SupervisionFacts): NoAction | null {
   const { agent, attempt, latest, history, openDecision } = facts;
   if (agent.phase !== "active") return { because: "ended", why: `the agent is ${agent.phase}` };
   if (attempt < latest) return { because: "stale", why: `attempt ${attempt} was followed by ${latest}` };
@@ -122,19 +126,19 @@ function quietSince(facts: SupervisionFacts): Quiet | null {
 }
 
 /** What this very occurrence was answered with before, as far as that settles it. */
-function answerOf(
+function earlierAnswer(
   facts: SupervisionFacts,
   found: Occurrence,
 ): Exclude<NextAction, { readonly do: "wait" }> | Settling | null {
   const { history, attempt, agent, now } = facts;
-  const last = lastDecided(history, attempt, believed(found.sinceMs, now));
+  const last = lastDecided(history, attempt, plausibleTime(found.sinceMs, now));
   const report = last === null ? null : reportOf(history, last.key);
   if (last === null || report === null) return null;
-  const settles = (ms: number): Settling => ({ do: "wait", untilMs: believed(report.at, now) + ms });
+  const settles = (ms: number): Settling => ({ do: "wait", untilMs: plausibleTime(report.at, now) + ms });
   const { policy } = agent.definition;
   if (last.trigger === "user" && report.result !== "ok") {
     const why = `${last.action}: ${report.detail}`;
-    return { do: "exhausted", ...deed(facts, found, policy.on[found.trigger].length), why };
+    return { do: "exhausted", ...pendingDecision(facts, found, policy.on[found.trigger].length), why };
   }
   if (last.action === "nudge" || last.action === "resume") {
     return facts.seen.is !== "live"
@@ -153,7 +157,7 @@ function answerOf(
     return { do: "nothing", because: "settled", why: "its gate passed; it acts when this occurs again" };
   }
   const why = "its gate passed";
-  return { do: "act", entry: DONE, tries: 1, ...deed(facts, found, last.position), why };
+  return { do: "act", entry: DONE, tries: 1, ...pendingDecision(facts, found, last.position), why };
 }
 
 /** An agent that was spoken to needs a moment until it shows; nothing else is tried before. */
@@ -166,12 +170,12 @@ const SETTLE_MS = 30_000;
 /** A question that could not be asked is asked again after that long. */
 const ASK_AGAIN_MS = 60_000;
 
-type Climb =
+type EntryChoice =
   | { readonly entry: PolicyEntry; readonly position: number; readonly tries: readonly Decided[] }
   | { readonly entry: null; readonly why: string };
 
 /** The first entry that answers this, has tries left and may be used. */
-function climbOf(facts: SupervisionFacts, found: Occurrence): Climb {
+function chooseEntry(facts: SupervisionFacts, found: Occurrence): EntryChoice {
   const { policy, mode } = facts.agent.definition;
   const entries = policy.on[found.trigger];
   if (found.asks !== null) return { entry: null, why: found.asks };
@@ -183,12 +187,14 @@ function climbOf(facts: SupervisionFacts, found: Occurrence): Climb {
   for (const [position, entry] of entries.entries()) {
     if (!answers(entry, found)) continue;
     const tries = triesOf(facts.history, { trigger: found.trigger, position, action: entry.action });
-    const spent = spentOf(facts, found, entry, tries);
+    const spent = whySpent(facts, found, entry, tries);
     if (spent !== null) {
       why = `${found.what}, and ${spent}`;
       continue;
     }
-    const bar = startsProcess(entry, facts.seen, mode) ? barTo(facts, found) : retryBar(facts, found, entry);
+    const bar = startsProcess(entry, facts.seen, mode)
+      ? whyNoRestart(facts, found)
+      : whyNoRetry(facts, found, entry);
     if (bar === null) return { entry, position, tries };
     why = `${found.what}, and it is not started again: ${bar}`;
   }
@@ -196,7 +202,7 @@ function climbOf(facts: SupervisionFacts, found: Occurrence): Climb {
 }
 
 /** Why this entry is not tried now; null: it may be. */
-function spentOf(
+function whySpent(
   facts: SupervisionFacts,
   found: Occurrence,
   entry: PolicyEntry,
@@ -204,8 +210,8 @@ function spentOf(
 ): string | null {
   const { attempt, now } = facts;
   // A gate looks at work, which is the same as long as the state is.
-  const since = believed(found.sinceMs, now);
-  const isOfThis = (one: Decided) => one.attempt === attempt && believed(one.at, now) >= since;
+  const since = plausibleTime(found.sinceMs, now);
+  const isOfThis = (one: Decided) => one.attempt === attempt && plausibleTime(one.at, now) >= since;
   const hasLooked = entry.action === "gate" && tries.some(isOfThis);
   if (tries.length < entry.attempts && !hasLooked) return null;
   const times = `${tries.length} ${tries.length === 1 ? "time" : "times"}`;
@@ -225,7 +231,7 @@ function answers(entry: PolicyEntry, { trigger, trouble }: Occurrence): boolean 
 }
 
 /** A headless agent is nudged by a new process; one that is alive is spoken to. */
-function startsProcess(entry: PolicyEntry, seen: ProcessSight, mode: AgentMode): boolean {
+function startsProcess(entry: PolicyEntry, seen: ProcessState, mode: AgentMode): boolean {
   if (entry.action === "nudge") return mode === "headless";
   return entry.action === "resume" && seen.is !== "live";
 }
@@ -233,7 +239,7 @@ function startsProcess(entry: PolicyEntry, seen: ProcessSight, mode: AgentMode):
 const MOST_FAILURES = 5;
 
 /** Why no process may be started now; null: one may. */
-function barTo(facts: SupervisionFacts, found: Occurrence): string | null {
+function whyNoRestart(facts: SupervisionFacts, found: Occurrence): string | null {
   const { agent, latest, seen, ended, history } = facts;
   const { policy, mode } = agent.definition;
   const { maxAttempts } = policy;
@@ -243,11 +249,11 @@ function barTo(facts: SupervisionFacts, found: Occurrence): string | null {
   const failures = failuresOf(history, all, mode) + unstarted.length;
   if (failures >= MOST_FAILURES)
     return `it has failed too often without getting anywhere${whyItFailed(facts, unstarted)}`;
-  return found.noRestart ?? troubleBar(facts, found);
+  return found.noRestart ?? whyTroubleStays(facts, found);
 }
 
-function retryBar(facts: SupervisionFacts, found: Occurrence, entry: PolicyEntry): string | null {
-  return entry.action === "resume" ? troubleBar(facts, found) : null;
+function whyNoRetry(facts: SupervisionFacts, found: Occurrence, entry: PolicyEntry): string | null {
+  return entry.action === "resume" ? whyTroubleStays(facts, found) : null;
 }
 
 /** Trying again does not help against these. */
@@ -258,7 +264,7 @@ const LASTING: Readonly<Partial<Record<Trouble["kind"], string>>> = {
   usage: "its engine refused its command line",
 };
 
-function troubleBar({ now }: SupervisionFacts, { trouble, sinceMs }: Occurrence): string | null {
+function whyTroubleStays({ now }: SupervisionFacts, { trouble, sinceMs }: Occurrence): string | null {
   if (trouble === null) return null;
   const reset = trouble.kind === "rate_limited" ? resetOf(trouble, sinceMs) : null;
   if (reset !== null && reset - now > LONGEST_WAIT_MS) {
@@ -273,14 +279,14 @@ function graceOf({ clockJumpMs, now }: SupervisionFacts, { trigger }: Occurrence
   return clockJumpMs + GRACE_MS;
 }
 
-function dueOf(facts: SupervisionFacts, found: Occurrence, climb: Climb): number {
-  if (climb.entry === null) return dueAt(found, facts.now);
-  const { now, chance, history } = facts;
-  const { entry, tries } = climb;
-  return earliest({ now, chance, occurrence: found, entry, tries, restarts: restartsOf(history) });
+function dueOf(facts: SupervisionFacts, found: Occurrence, choice: EntryChoice): number {
+  if (choice.entry === null) return dueAt(found, facts.now);
+  const { now, jitter, history } = facts;
+  const { entry, tries } = choice;
+  return earliestTry({ now, jitter, occurrence: found, entry, tries, restarts: restartsOf(history) });
 }
 
-function deed(facts: SupervisionFacts, found: Occurrence, position: number): Deed {
+function pendingDecision(facts: SupervisionFacts, found: Occurrence, position: number): PendingDecision {
   const { agent, attempt, history } = facts;
   const { trigger, trouble, what } = found;
   const count = ordinalOf(history, attempt, trigger, position);

@@ -12,9 +12,9 @@ import { offerFor, refusedStart } from "../run/inspect.ts";
 import { redactorFor } from "../run/engine-setup.ts";
 import type { Document } from "../store/store.ts";
 import { toStored } from "./history.ts";
-import type { Look } from "./snapshot.ts";
+import type { AgentSnapshot } from "./snapshot.ts";
 import { notify } from "./notify.ts";
-import { agentOf, correction } from "./pipelines.ts";
+import { agentOf, correctionAdvice } from "./pipelines.ts";
 import { refuseSecretMessage } from "./secrets.ts";
 import { type Decided, reportOf } from "./counts.ts";
 
@@ -23,13 +23,13 @@ const MAX_WORDS = 4_000;
 const MAX_WHAT = 2_000;
 
 /** The id of the question, which follows from the decision: so a crash in between asks the same question, once. */
-export async function escalate(deps: Deps, look: Look, asked: AskedDecision): Promise<string> {
+export async function escalate(deps: Deps, snapshot: AgentSnapshot, asked: AskedDecision): Promise<string> {
   const { decided } = asked;
-  const id = `${look.agent.id}-${decided.seq}`;
-  const record = await question(deps, look, id, asked);
+  const id = `${snapshot.agent.id}-${decided.seq}`;
+  const record = await newDecision(deps, snapshot, id, asked);
   await deps.store.saveDocument({ kind: "decision", id, open: true, data: { ...record } }, null);
   await deps.store.appendEvent(
-    toStored(look.agent.runId, {
+    toStored(snapshot.agent.runId, {
       kind: "escalated",
       at: deps.clock.now(),
       attempt: decided.attempt,
@@ -51,17 +51,24 @@ export interface AskedDecision {
   readonly toBegin: Fault | null;
 }
 
-async function question(deps: Deps, look: Look, id: string, asked: AskedDecision): Promise<DecisionRecord> {
-  const { agent } = look;
+async function newDecision(
+  deps: Deps,
+  snapshot: AgentSnapshot,
+  id: string,
+  asked: AskedDecision,
+): Promise<DecisionRecord> {
+  const { agent } = snapshot;
   const { decided, why } = asked;
   const redact = redactorFor(deps.env, agent.definition.env);
   const trigger: Trigger = decided.trigger === "user" ? "dead" : decided.trigger;
-  const tried = triedBefore(look.history, decided);
-  const refused = look.run === null ? null : refusedStart(look.run, look.attempts);
+  const tried = triedBefore(snapshot.history, decided);
+  const refused = snapshot.run === null ? null : refusedStart(snapshot.run, snapshot.attempts);
   const what =
     refused === null
-      ? [why, ...(await barsOf(deps, look, asked, `${why} ${tried ?? ""}`))].map(withoutDot).join(". ")
-      : `${why}. Its engine refused to begin (${withoutDot(refused)}). ${await correction(deps, agent)}.`;
+      ? [why, ...(await obstaclesOf(deps, snapshot, asked, `${why} ${tried ?? ""}`))]
+          .map(withoutDot)
+          .join(". ")
+      : `${why}. Its engine refused to begin (${withoutDot(refused)}). ${await correctionAdvice(deps, agent)}.`;
   return {
     v: 1,
     id,
@@ -70,10 +77,10 @@ async function question(deps: Deps, look: Look, id: string, asked: AskedDecision
     attempt: decided.attempt,
     trigger,
     what: wholeSentences(redact(what), MAX_WHAT),
-    trouble: troubleOf(look),
+    trouble: troubleOf(snapshot),
     ...(tried === null ? {} : { tried: harmless(redact(tried)) }),
-    lastWords: redact(await lastWords(deps, look)).slice(-MAX_WORDS),
-    options: optionsFor(trigger, look, asked).map((option, at) => ({ n: at + 1, ...option })),
+    lastWords: redact(await lastWords(deps, snapshot)).slice(-MAX_WORDS),
+    options: optionsFor(trigger, snapshot, asked).map((option, at) => ({ n: at + 1, ...option })),
     state: "open",
     choice: null,
     createdAt: new Date(deps.clock.now()).toISOString(),
@@ -81,9 +88,9 @@ async function question(deps: Deps, look: Look, id: string, asked: AskedDecision
 }
 
 /** What keeps it from going on, and a command that helps; without what is said already. */
-async function barsOf(
+async function obstaclesOf(
   deps: Deps,
-  { run }: Look,
+  { run }: AgentSnapshot,
   { toContinue, toBegin }: AskedDecision,
   said: string,
 ): Promise<readonly string[]> {
@@ -99,7 +106,7 @@ const asSentence = (text: string) => `${text.charAt(0).toUpperCase()}${text.slic
 const withoutDot = (text: string) => text.replace(/\.$/, "");
 
 /** What was last decided about this, if it failed. */
-function triedBefore(history: Look["history"], { seq, attempt, trigger }: Decided): string | null {
+function triedBefore(history: AgentSnapshot["history"], { seq, attempt, trigger }: Decided): string | null {
   const last = history.findLast(
     (event): event is Decided => event.kind === "decided" && event.attempt === attempt && event.seq < seq,
   );
@@ -109,14 +116,14 @@ function triedBefore(history: Look["history"], { seq, attempt, trigger }: Decide
     : `${last.action}: ${report.detail}`;
 }
 
-function troubleOf({ seen }: Look): DecisionRecord["trouble"] {
+function troubleOf({ seen }: AgentSnapshot): DecisionRecord["trouble"] {
   if (seen.is === "ended") return seen.outcome.trouble ?? null;
   if (seen.is !== "live" || seen.observed.activity.state !== "error") return null;
   return seen.observed.activity.trouble;
 }
 
 /** Without them the question is still a question. */
-async function lastWords(deps: Deps, { run, seen }: Look): Promise<string> {
+async function lastWords(deps: Deps, { run, seen }: AgentSnapshot): Promise<string> {
   if (run === null) return "";
   try {
     const attempt = seen.is === "ended" ? seen.attempt : run.attempts;
@@ -144,7 +151,7 @@ const OPTIONS = {
 /** Only what can be done: a conversation that is gone is not continued, and nothing more is said in it. */
 function optionsFor(
   trigger: Trigger,
-  { seen, agent, run, attempts }: Look,
+  { seen, agent, run, attempts }: AgentSnapshot,
   { toContinue, toBegin }: AskedDecision,
 ): readonly Option[] {
   const { resume, kill, killFresh, nudge, fresh, done, fail, again, dismiss, leave } = OPTIONS;
@@ -212,7 +219,7 @@ export async function resolveDecision(
       throw new Fault("handle_unknown", `There is no decision ${id}. \`reprise decisions list\` shows them.`);
     const record = readDecision(document);
     const option = record.options.find((one) => one.n === n);
-    if (record.state !== "open" || (await isOutdated(deps, record))) throw tooLate(record);
+    if (record.state !== "open" || (await isOutdated(deps, record))) throw lateAnswerFault(record);
     if (option === undefined)
       throw new Fault("usage", `Decision ${id} has the options 1 to ${record.options.length}.`);
     const agent = message === null ? null : await agentOf(deps, record.agentId);
@@ -221,13 +228,13 @@ export async function resolveDecision(
     const choice = { n, message, at: new Date(at).toISOString() };
     const resolved: DecisionRecord = { ...record, state: "resolved", choice };
     if (!(await replace(deps, document, resolved))) continue;
-    await tellAnswer(deps, resolved, option.does);
+    await appendAnswer(deps, resolved, option.does);
     return resolved;
   }
 }
 
 /** An answer to a question that is none any more. */
-export function tooLate({ id, agentId, state }: DecisionRecord): Fault {
+export function lateAnswerFault({ id, agentId, state }: DecisionRecord): Fault {
   const facts = { id, state: state === "resolved" ? state : "overtaken" };
   const what =
     state === "resolved"
@@ -236,13 +243,20 @@ export function tooLate({ id, agentId, state }: DecisionRecord): Fault {
   return new Fault("usage", `Decision ${id} ${what}`, { facts });
 }
 
-async function tellAnswer(deps: Deps, { runId, attempt, id }: DecisionRecord, choice: string): Promise<void> {
+async function appendAnswer(
+  deps: Deps,
+  { runId, attempt, id }: DecisionRecord,
+  choice: string,
+): Promise<void> {
   const at = deps.clock.now();
   await deps.store.appendEvent(toStored(runId, { kind: "answered", at, attempt, decision: id, choice }));
 }
 
 /** Answers whose event is missing: whoever answered died between the document and it. True: there was one. */
-export async function mendAnswers(deps: Deps, { history, openDecision }: Look): Promise<boolean> {
+export async function restoreAnswerEvents(
+  deps: Deps,
+  { history, openDecision }: AgentSnapshot,
+): Promise<boolean> {
   const heard = new Set(history.flatMap((event) => (event.kind === "answered" ? [event.decision] : [])));
   let mended = false;
   for (const event of history) {
@@ -250,14 +264,14 @@ export async function mendAnswers(deps: Deps, { history, openDecision }: Look): 
     const record = await getDecision(deps, event.decision);
     const option = record?.options.find((one) => one.n === record.choice?.n);
     if (record?.state !== "resolved" || option === undefined) continue;
-    await tellAnswer(deps, record, option.does);
+    await appendAnswer(deps, record, option.does);
     mended = true;
   }
   return mended;
 }
 
 /** What happened since has answered the question, or came before the answer to it was acted upon. */
-export async function overtake(deps: Deps, id: string): Promise<void> {
+export async function markOvertaken(deps: Deps, id: string): Promise<void> {
   const document = await deps.store.getDocument("decision", id);
   if (document === null) return;
   const record = readDecision(document);
@@ -265,9 +279,9 @@ export async function overtake(deps: Deps, id: string): Promise<void> {
 }
 
 /** Questions about an agent that has ended. */
-export async function overtakeAll(deps: Deps, agent: AgentRecord): Promise<void> {
+export async function markAllOvertaken(deps: Deps, agent: AgentRecord): Promise<void> {
   for (const document of await deps.store.listDocuments("decision", { open: true })) {
-    if (readDecision(document).agentId === agent.id) await overtake(deps, document.id);
+    if (readDecision(document).agentId === agent.id) await markOvertaken(deps, document.id);
   }
 }
 

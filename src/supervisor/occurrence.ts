@@ -17,7 +17,7 @@ export interface EndedAttempt {
 }
 
 /** What is known of the agent's process. */
-export type ProcessSight =
+export type ProcessState =
   | { readonly is: "live"; readonly observed: Observed }
   | ({ readonly is: "ended" } & EndedAttempt)
   /** Its holder lives and does not answer. */
@@ -51,7 +51,7 @@ export interface Occurrence {
   readonly asks: string | null;
 }
 
-export type Because =
+export type NoActionReason =
   | "ended"
   | "stale"
   | "in_flight"
@@ -62,8 +62,8 @@ export type Because =
   | "uncertain"
   | "settled";
 
-export interface Quiet {
-  readonly because: Because;
+export interface NoAction {
+  readonly because: NoActionReason;
   readonly why: string;
 }
 
@@ -74,7 +74,11 @@ const STARTING_MS = 120_000;
 /** A silent holder may be stopped or starved; after that long a person is asked. */
 const UNRESPONSIVE_MS = 120_000;
 
-export function occurrenceOf(seen: ProcessSight, mode: AgentMode, idleAfterMs: number): Occurrence | Quiet {
+export function occurrenceOf(
+  seen: ProcessState,
+  mode: AgentMode,
+  idleAfterMs: number,
+): Occurrence | NoAction {
   switch (seen.is) {
     case "live":
       return ofLive(seen.observed, mode, idleAfterMs);
@@ -94,7 +98,7 @@ export function occurrenceOf(seen: ProcessSight, mode: AgentMode, idleAfterMs: n
   }
 }
 
-function ofLive(observed: Observed, mode: AgentMode, idleAfterMs: number): Occurrence | Quiet {
+function ofLive(observed: Observed, mode: AgentMode, idleAfterMs: number): Occurrence | NoAction {
   const { activity, sinceMs, grewAtMs, certain } = observed;
   switch (activity.state) {
     case "starting":
@@ -126,17 +130,17 @@ function ofLive(observed: Observed, mode: AgentMode, idleAfterMs: number): Occur
 }
 
 /** A live agent that shows another state has left this one behind, also while a person was being asked about it. */
-export function isOver(trigger: Trigger, seen: ProcessSight): boolean {
+export function isOver(trigger: Trigger, seen: ProcessState): boolean {
   if (seen.is !== "live" || !seen.observed.certain) return false;
   const { state } = seen.observed.activity;
   return trigger !== (state === "waiting" || state === "starting" ? "prompt" : state);
 }
 
 /** The end of a headless turn is the end of its process, which says more. */
-const ENDING: Quiet = { because: "working", why: "its turn is over and its process is ending" };
+const ENDING: NoAction = { because: "working", why: "its turn is over and its process is ending" };
 
 /** A UI that ended was closed or killed, whatever its exit code says. */
-function ofEnded({ outcome, endedAtMs }: EndedAttempt, mode: AgentMode): Occurrence | Quiet {
+function ofEnded({ outcome, endedAtMs }: EndedAttempt, mode: AgentMode): Occurrence | NoAction {
   if (outcome.result === "cancelled")
     return { because: "cancelled", why: "a person stopped it; `reprise agent resume` brings it back" };
   if (outcome.result === "completed" && mode === "headless") {

@@ -15,7 +15,7 @@ import {
   agentOf,
   environmentOfStep,
   agentsOf,
-  assertPlaced,
+  assertNotMoved,
   CANCELLED,
   getPipeline,
   isoNow,
@@ -24,7 +24,7 @@ import {
   savePipeline,
   type StoredPipeline,
 } from "./pipelines.ts";
-import { agentStarted, entryOf, nextOf, stepEnded } from "./reduce.ts";
+import { agentStarted, stepRecordOf, nextOf, stepEnded } from "./reduce.ts";
 
 /** What a driver asks of those who know agents. */
 export interface AgentControl {
@@ -44,23 +44,23 @@ export interface AgentControl {
 /** Drives the pipelines that are active. Only in a process that is the only one to do so. */
 export class PipelineDriver {
   readonly #deps: Deps;
-  readonly #desk: AgentControl;
+  readonly #agents: AgentControl;
   readonly #busy = new Map<string, Promise<void>>();
   /** Those that something was told about while they were busy. */
   readonly #again = new Set<string>();
   /** The commands that run, by pipeline. */
   readonly #gates = new Map<string, string>();
   /** Why a pipeline could not go on, as it was told last. */
-  readonly #told = new Map<string, string>();
+  readonly #lastWarnings = new Map<string, string>();
   #stopped = false;
 
-  constructor(deps: Deps, desk: AgentControl) {
+  constructor(deps: Deps, agents: AgentControl) {
     this.#deps = deps;
-    this.#desk = desk;
+    this.#agents = agents;
   }
 
   /** Takes every active pipeline as far as it gets by itself. Returns once that is under way, not when it is done. */
-  async look(): Promise<void> {
+  async check(): Promise<void> {
     const open = (await listPipelines(this.#deps, { open: true })).map(({ id }) => id);
     for (const id of open) this.#begin(id);
     for (const [id, marker] of this.#gates) {
@@ -92,8 +92,8 @@ export class PipelineDriver {
       .catch((error: unknown) => {
         const why = error instanceof Error ? error.message : String(error);
         // It is looked at again and again: the same reason is told once.
-        if (this.#told.get(id) === why) return;
-        this.#told.set(id, why);
+        if (this.#lastWarnings.get(id) === why) return;
+        this.#lastWarnings.set(id, why);
         this.#deps.log.warn(`pipeline ${id} could not go on, and is looked at again later: ${why}`);
       })
       .finally(() => {
@@ -109,7 +109,7 @@ export class PipelineDriver {
       const found = await getPipeline(deps, id);
       if (found === null || this.#stopped) return;
       const { record, version } = found;
-      const named = entryOf(record, record.step)?.agent ?? null;
+      const named = stepRecordOf(record, record.step)?.agent ?? null;
       const todo = nextOf(record, named === null ? null : await agentOf(deps, named), isoNow(deps));
       switch (todo.do) {
         case "nothing":
@@ -118,11 +118,11 @@ export class PipelineDriver {
           await savePipeline(deps, todo.record, version);
           break;
         case "run":
-          assertPlaced(deps, record);
+          assertNotMoved(deps, record);
           await this.#run(found, todo.step);
           break;
         case "start":
-          assertPlaced(deps, record);
+          assertNotMoved(deps, record);
           await this.#start(found, todo.step);
           break;
       }
@@ -157,7 +157,7 @@ export class PipelineDriver {
     let agent = await unrecordedAgent(deps, record, step.name);
     try {
       const options = { vars, trustCwd, pipeline: { id, step: step.name } };
-      agent ??= (await this.#desk.start(inWorkspace(deps, record, step), runbook, options)).id;
+      agent ??= (await this.#agents.start(inWorkspace(deps, record, step), runbook, options)).id;
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
       // One that was recorded and then refused ends like any other.
@@ -170,13 +170,13 @@ export class PipelineDriver {
     }
     if ((await savePipeline(deps, agentStarted(record, step.name, agent), version)) !== null) return;
     const now = await getPipeline(deps, id);
-    if (now?.record.phase !== "active") await this.#desk.stop(agent, CANCELLED);
+    if (now?.record.phase !== "active") await this.#agents.stop(agent, CANCELLED);
   }
 }
 
 /** An agent of this step that the record does not know: whoever started it died before it could say so. */
 async function unrecordedAgent(deps: Deps, record: PipelineRecord, step: string): Promise<string | null> {
-  const known = entryOf(record, step)?.agents ?? [];
+  const known = stepRecordOf(record, step)?.agents ?? [];
   const agents = await agentsOf(deps, record.id, {});
   return agents.find(({ id, pipeline }) => pipeline?.step === step && !known.includes(id))?.id ?? null;
 }

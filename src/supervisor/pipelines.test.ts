@@ -17,7 +17,7 @@ import { Fault } from "../core/faults.ts";
 import type { AgentDefinition, PipelineDefinition, StepDefinition } from "../core/runbook.ts";
 import type { AgentPhase, AgentRecord, PipelineRecord } from "../core/supervision.ts";
 import { type AgentControl, PipelineDriver } from "./pipeline-driver.ts";
-import { pipelineWayOn } from "./agent-resume.ts";
+import { forecastPipelineResume } from "./agent-resume.ts";
 import { findMarked } from "../process/process.ts";
 import {
   cancelPipeline,
@@ -145,7 +145,7 @@ function start(
 }
 
 async function driven(id: string): Promise<PipelineRecord> {
-  await driver.look();
+  await driver.check();
   await driver.settled();
   return (await selectPipeline(deps, id)).record;
 }
@@ -288,7 +288,7 @@ describe("driving", () => {
       expect(short(await driven(id))).toMatchObject({ phase: "active", at: "a" });
       expect(deps.warnings).toEqual([expect.stringContaining(todo)]);
     }
-    expect(await pipelineWayOn(deps, (await selectPipeline(deps, id)).record)).toMatchObject({
+    expect(await forecastPipelineResume(deps, (await selectPipeline(deps, id)).record)).toMatchObject({
       way: "none",
       todo: `First: mv ${state} ${root}/earlier`,
     });
@@ -300,7 +300,7 @@ describe("driving", () => {
     const { id } = await start([
       step("a", { run: sh(`echo begun >> log; if test -e go; then exit 0; fi; exec sleep 600`) }),
     ]);
-    await driver.look();
+    await driver.check();
     await until(() => existsSync(join(cwd, "log")));
     await driver.stop();
     expect(short((await selectPipeline(deps, id)).record)).toMatchObject({
@@ -314,16 +314,16 @@ describe("driving", () => {
     expect(readFileSync(join(cwd, "log"), "utf8")).toBe("begun\nbegun\n");
   });
 
-  test("runs nothing twice when two look at once", async () => {
+  test("runs nothing twice when two snapshot at once", async () => {
     const { id } = await start([step("a", { run: sh("echo a >> log; sleep 0.2") })]);
-    await Promise.all([driver.look(), driver.look(), driver.look()]);
-    await driver.look();
+    await Promise.all([driver.check(), driver.check(), driver.check()]);
+    await driver.check();
     await driver.settled();
     expect((await selectPipeline(deps, id)).record.phase).toBe("done");
     expect(readFileSync(join(cwd, "log"), "utf8")).toBe("a\n");
   });
 
-  test("notices an agent that ends during a look", async () => {
+  test("notices an agent that ends during a snapshot", async () => {
     const { id } = await start([step("fix", { agent: agent() })]);
     await driven(id);
     const { store } = deps;
@@ -337,7 +337,7 @@ describe("driving", () => {
           if (kind === "agent" && !looked) {
             looked = true;
             await desk.end("a1", "done");
-            await driver.look();
+            await driver.check();
           }
           return found;
         };
@@ -487,7 +487,7 @@ describe("cancelling", () => {
       step("a", { run: sh("echo x > log; exec sleep 600"), onFail: "b" }),
       step("b", { run: ["true"] }),
     ]);
-    await driver.look();
+    await driver.check();
     await until(() => existsSync(join(cwd, "log")));
     await cancelPipeline(deps, stop, id);
     await driver.settled();
@@ -642,9 +642,9 @@ async function document(id: string) {
   return found;
 }
 
-async function until(look: () => boolean): Promise<void> {
+async function until(happened: () => boolean): Promise<void> {
   const end = Date.now() + 20_000;
-  while (!look()) {
+  while (!happened()) {
     if (Date.now() > end) throw new Error("never happened");
     await new Promise((wake) => setTimeout(wake, 10));
   }

@@ -15,7 +15,7 @@ import { isSecretName } from "../lib/secrets.ts";
 import { shellLine } from "../lib/shell.ts";
 import { assertReachable, type Deps } from "../run/run.ts";
 import { planWorkplace } from "../run/engine-setup.ts";
-import { cancelled, entryOf, nextOf, resumed } from "./reduce.ts";
+import { cancelled, stepRecordOf, nextOf, resumed } from "./reduce.ts";
 import { redactorOf, refuseSecretPipeline } from "./secrets.ts";
 
 /** A record with the version that a change is made from. */
@@ -38,7 +38,7 @@ export async function startPipeline(
 ): Promise<PipelineRecord> {
   refuseSecretPipeline(deps, definition, vars);
   const cwd = resolveDirectory(definition.cwd);
-  const { id, home } = newPlace(deps, definition.workspace);
+  const { id, home } = newWorkspaceHome(deps, definition.workspace);
   const isolate = definition.workspace === "cwd" ? null : definition.workspace;
   const workplace = await planWorkplace(deps, home, { cwd, isolate, branch: `reprise/${id}` });
   if (isolate !== null) {
@@ -95,7 +95,10 @@ export function environmentOfStep(agent: AgentDefinition, env: Env): AgentDefini
   });
 }
 
-function newPlace(deps: Deps, workspace: PipelineDefinition["workspace"]): { id: string; home: string } {
+function newWorkspaceHome(
+  deps: Deps,
+  workspace: PipelineDefinition["workspace"],
+): { id: string; home: string } {
   const all = join(deps.state.root, "workspaces");
   if (workspace !== "cwd") makeDirectory(all);
   for (;;) {
@@ -207,13 +210,13 @@ export async function resumePipeline(
 
 /** Its agent was stopped or removed, and no supervisor has looked since. */
 async function failedWith(deps: Deps, record: PipelineRecord): Promise<PipelineRecord | null> {
-  const id = entryOf(record, record.step)?.agent ?? null;
+  const id = stepRecordOf(record, record.step)?.agent ?? null;
   const todo = id === null ? null : nextOf(record, await agentOf(deps, id), isoNow(deps));
   return todo?.do === "save" && todo.record.phase === "failed" ? todo.record : null;
 }
 
 /** A workspace inside the state directory has lost its path with it: no step begins, and none fails for it. */
-export function assertPlaced({ state }: Pick<Deps, "state">, { id, workspace }: PipelineRecord): void {
+export function assertNotMoved({ state }: Pick<Deps, "state">, { id, workspace }: PipelineRecord): void {
   const moved = movedState(state.root, workspace);
   if (moved !== null) throw stateMoved(`Pipeline ${id}`, workspace, moved, `reprise pipeline resume ${id}`);
 }
@@ -228,14 +231,14 @@ async function continueStep(
   const refuse = (code: "usage" | "run_busy" | "session_unknown", why: string) =>
     new Fault(code, `Pipeline ${id} ${why}`, { facts: { id, phase, step } });
   if (phase === "done") throw refuse("usage", "is done; there is nothing to resume.");
-  assertPlaced(deps, record);
+  assertNotMoved(deps, record);
   if (!isDirectory(workspace)) {
     throw new Fault("cwd_missing", `The workspace of pipeline ${id}, ${workspace}, is gone.`, {
       facts: { id },
     });
   }
-  const entry = entryOf(record, step);
-  const agent = entry?.agent == null ? null : await agentOf(deps, entry.agent);
+  const stepRecord = stepRecordOf(record, step);
+  const agent = stepRecord?.agent == null ? null : await agentOf(deps, stepRecord.agent);
   const at = `step ${step ?? "none"}`;
   if (phase === "active") {
     if (agent?.phase !== "active")
@@ -248,7 +251,7 @@ async function continueStep(
       );
     return true;
   }
-  if (agent === null || entry?.state === "done") return false;
+  if (agent === null || stepRecord?.state === "done") return false;
   if (agent.phase === "active" || agent.phase === "done") return true;
   const answer = await resumeAgent(agent.id);
   if (!answer.done)
@@ -290,7 +293,7 @@ export async function getPipeline(deps: Pick<Deps, "store">, id: string): Promis
 }
 
 /** What to do about a command line that its engine refuses. */
-export async function correction(deps: Pick<Deps, "store">, agent: AgentRecord): Promise<string> {
+export async function correctionAdvice(deps: Pick<Deps, "store">, agent: AgentRecord): Promise<string> {
   const what = agent.pipeline === null ? "it" : "the pipeline";
   const again = await startCommand(deps, agent);
   return `Correct its options in the runbook, or those of its engine in the config file, and start ${what} again in its project with \`${again}\``;

@@ -37,11 +37,11 @@ export const CONTINUE = "Continue where you left off.";
 
 export function planAgentResume(facts: AgentResumeFacts): AgentResumePlan {
   const { alive, kill, mode } = facts;
-  if (alive === "no") return again(facts);
+  if (alive === "no") return planNewProcess(facts);
   if (alive === "waiting") {
     return refused("it asks for permission; attach to it and answer, or stop it first");
   }
-  if (kill || alive === "unresponsive") return killed(again(facts), kill);
+  if (kill || alive === "unresponsive") return endFirst(planNewProcess(facts), kill);
   if (alive === "idle_after_error" && mode === "interactive") {
     const message = facts.message ?? CONTINUE;
     return { do: "nudge", message, why: "it is alive and has its conversation, so it is told there" };
@@ -54,9 +54,9 @@ export function planAgentResume(facts: AgentResumeFacts): AgentResumePlan {
 }
 
 /** A new process for the agent. */
-function again(facts: AgentResumeFacts): AgentResumePlan {
+function planNewProcess(facts: AgentResumeFacts): AgentResumePlan {
   const { message, append, prompt, priorSession, mode } = facts;
-  if (facts.fresh === true) return anew(facts);
+  if (facts.fresh === true) return planFresh(facts);
   if (message !== null && !append) {
     return { do: "fresh", message, why: "the message replaces the prompt" };
   }
@@ -76,14 +76,14 @@ function again(facts: AgentResumeFacts): AgentResumePlan {
   return { do: "fresh", message: words.length === 0 ? null : words.join("\n\n"), why: lost };
 }
 
-function anew({ message, prompt, mode }: AgentResumeFacts): AgentResumePlan {
+function planFresh({ message, prompt, mode }: AgentResumeFacts): AgentResumePlan {
   if (message !== null) return { do: "fresh", message, why: "the message replaces the prompt" };
   if (prompt !== null) return { do: "fresh", message: prompt, why: "it is told its prompt again" };
   if (mode === "headless") return refused("there is no prompt to begin a new conversation with");
   return { do: "fresh", message: null, why: "its UI opens without a prompt" };
 }
 
-function killed(plan: AgentResumePlan, asked: boolean): AgentResumePlan {
+function endFirst(plan: AgentResumePlan, asked: boolean): AgentResumePlan {
   if (plan.do !== "resume" && plan.do !== "fresh") return plan;
   const why = `${asked ? "it is ended first" : "it does not answer, so it is ended first"}; ${plan.why}`;
   return { do: plan.do === "resume" ? "kill_and_resume" : "kill_and_fresh", message: plan.message, why };

@@ -10,7 +10,7 @@ import type { AgentRecord, PipelineRecord, StepRecord } from "../core/supervisio
 /** A step that comes round more often gets nowhere: a person is to look at it. */
 export const MOST_RUNS = 10;
 
-export type Todo =
+export type PipelineStep =
   | { readonly do: "nothing" }
   /** Store this record, then look again. */
   | { readonly do: "save"; readonly record: PipelineRecord }
@@ -28,7 +28,7 @@ export interface StepEnd {
 }
 
 /** `agent` counts only where the running step names one. `at`: ISO 8601, now. */
-export function nextOf(record: PipelineRecord, agent: StepAgent, at: string): Todo {
+export function nextOf(record: PipelineRecord, agent: StepAgent, at: string): PipelineStep {
   if (record.phase !== "active") return { do: "nothing" };
   const { definition } = record;
   const step = definition.steps.find(({ name }) => name === record.step);
@@ -38,7 +38,7 @@ export function nextOf(record: PipelineRecord, agent: StepAgent, at: string): To
       return { do: "save", record: begun(record, first.name, at) };
     return { do: "save", record: ended(record, "failed", { reason: "it has no such step", at }) };
   }
-  const running = entryOf(record, step.name);
+  const running = stepRecordOf(record, step.name);
   if (running?.state !== "running") return { do: "save", record: begun(record, step.name, at) };
   if (step.agent === null) return { do: "run", step };
   if (running.agent === null) return { do: "start", step };
@@ -49,7 +49,7 @@ function afterAgent(
   record: PipelineRecord,
   id: string,
   { agent, at }: { readonly agent: StepAgent; readonly at: string },
-): Todo {
+): PipelineStep {
   const phase = agent?.phase ?? "gone";
   switch (phase) {
     case "active":
@@ -69,9 +69,9 @@ function afterAgent(
 /** The step that is being worked on has ended: the next one, or the end of the pipeline. */
 export function stepEnded(record: PipelineRecord, { state, detail }: StepEnd, at: string): PipelineRecord {
   const step = record.definition.steps.find(({ name }) => name === record.step);
-  const running = step === undefined ? undefined : entryOf(record, step.name);
+  const running = step === undefined ? undefined : stepRecordOf(record, step.name);
   if (record.phase !== "active" || step === undefined || running?.state !== "running") return record;
-  const after = withEntry(record, { ...running, state, detail });
+  const after = withStepRecord(record, { ...running, state, detail });
   const target = state === "done" ? step.onDone : step.onFail;
   if (target !== null) return begun(after, target, at);
   if (state === "done") return ended({ ...after, step: null }, "done", { reason: null, at });
@@ -80,9 +80,9 @@ export function stepEnded(record: PipelineRecord, { state, detail }: StepEnd, at
 
 /** The running step has an agent. */
 export function agentStarted(record: PipelineRecord, step: string, agent: string): PipelineRecord {
-  const running = entryOf(record, step);
+  const running = stepRecordOf(record, step);
   if (record.phase !== "active" || record.step !== step || running?.state !== "running") return record;
-  return withEntry(record, { ...running, agent, agents: [...running.agents, agent] });
+  return withStepRecord(record, { ...running, agent, agents: [...running.agents, agent] });
 }
 
 /** The same record: it has ended already. */
@@ -97,25 +97,25 @@ export function cancelled(record: PipelineRecord, at: string): PipelineRecord {
  */
 export function resumed(record: PipelineRecord, keep: boolean): PipelineRecord {
   if (record.phase !== "failed" && record.phase !== "cancelled") return record;
-  const steps = record.steps.map((entry): StepRecord => {
-    const again = { ...entry, runs: 0 };
-    if (entry.name !== record.step || entry.state === "done") return again;
-    return { ...again, state: "running", runs: 1, detail: null, agent: keep ? entry.agent : null };
+  const steps = record.steps.map((stepRecord): StepRecord => {
+    const again = { ...stepRecord, runs: 0 };
+    if (stepRecord.name !== record.step || stepRecord.state === "done") return again;
+    return { ...again, state: "running", runs: 1, detail: null, agent: keep ? stepRecord.agent : null };
   });
   return { ...record, steps, phase: "active", reason: null, endedAt: null };
 }
 
-export function entryOf(record: PipelineRecord, step: string | null): StepRecord | undefined {
+export function stepRecordOf(record: PipelineRecord, step: string | null): StepRecord | undefined {
   return record.steps.find(({ name }) => name === step);
 }
 
 function begun(record: PipelineRecord, step: string, at: string): PipelineRecord {
-  const before = entryOf(record, step);
+  const before = stepRecordOf(record, step);
   if (before !== undefined && before.runs >= MOST_RUNS) {
     const reason = `step ${step} was begun ${before.runs} times`;
     return ended({ ...record, step }, "failed", { reason, at });
   }
-  return withEntry(
+  return withStepRecord(
     { ...record, step },
     {
       name: step,
@@ -134,10 +134,10 @@ function halted(
   phase: "failed" | "cancelled",
   end: { readonly reason: string; readonly at: string },
 ): PipelineRecord {
-  const running = entryOf(record, record.step);
+  const running = stepRecordOf(record, record.step);
   const after =
     running?.state === "running"
-      ? withEntry(record, { ...running, state: "failed", detail: end.reason })
+      ? withStepRecord(record, { ...running, state: "failed", detail: end.reason })
       : record;
   return ended(after, phase, end);
 }
@@ -150,10 +150,10 @@ function ended(
   return { ...record, phase, reason, endedAt: at };
 }
 
-function withEntry(record: PipelineRecord, entry: StepRecord): PipelineRecord {
-  const known = record.steps.some(({ name }) => name === entry.name);
+function withStepRecord(record: PipelineRecord, stepRecord: StepRecord): PipelineRecord {
+  const known = record.steps.some(({ name }) => name === stepRecord.name);
   const steps = known
-    ? record.steps.map((one) => (one.name === entry.name ? entry : one))
-    : [...record.steps, entry];
+    ? record.steps.map((one) => (one.name === stepRecord.name ? stepRecord : one))
+    : [...record.steps, stepRecord];
   return { ...record, steps };
 }

@@ -74,12 +74,12 @@ export function argsOf(deps: Deps, agent: AgentDefinition): ReturnType<typeof st
   return storableArgs(agent.args, redactorOf(deps, agent), engine);
 }
 
-interface Found {
+interface FoundSecret {
   readonly where: string;
   readonly what: string;
 }
 
-function secretOf({ prompt, policy }: AgentDefinition, redact: Redact): Found | null {
+function secretOf({ prompt, policy }: AgentDefinition, redact: Redact): FoundSecret | null {
   const entries = Object.values(policy.on).flat();
   const texts: (readonly [where: string, text: string])[] = [
     ["The prompt", prompt ?? ""],

@@ -3,18 +3,18 @@
  */
 export { getAgent, listAgents, removeAgent, selectAgent, startAgent, stopAgent } from "./agents.ts";
 export {
-  backCommand,
-  type BackCommand,
-  keepConversation,
-  pipelineWayOn,
-  wayBack,
-  type WayBack,
+  commandToResume,
+  type ResumeCommand,
+  storeStrict,
+  forecastPipelineResume,
+  forecastResume,
+  type ResumeForecast,
 } from "./agent-resume.ts";
 export { daemonPlaces, ensureDaemon, findDaemon, readDaemonLog } from "./daemon-client.ts";
 export type { Daemon, ResumedAgent } from "./daemon-client.ts";
 export { runDaemon } from "./daemon.ts";
 export { openDaemonLog } from "./daemon-log.ts";
-export { listDecisions, resolveDecision, tooLate } from "./decisions.ts";
-export { type AgentView, type Look, lookAt, runOf, viewOf } from "./snapshot.ts";
+export { listDecisions, resolveDecision, lateAnswerFault } from "./decisions.ts";
+export { type AgentView, type AgentSnapshot, takeSnapshot, runOf, viewOf } from "./snapshot.ts";
 export { cancelPipeline, listPipelines, resumePipeline, selectPipeline, startPipeline } from "./pipelines.ts";
 export { refuseSecretMessage } from "./secrets.ts";

@@ -13,12 +13,12 @@ import { type HolderLink, openHolder } from "../detached/detached.ts";
 import type { Deps } from "../run/run.ts";
 import type { ActResult, ActContext } from "./act.ts";
 import { advance } from "./advance.ts";
-import { finishStart, getAgent, listAgents, mendFile } from "./agents.ts";
+import { finishStart, getAgent, listAgents, restoreAgentFile } from "./agents.ts";
 import type { DaemonLog } from "./daemon-log.ts";
-import { overtakeAll } from "./decisions.ts";
-import { type AgentView, type Look, lookAt, runOf, viewOf } from "./snapshot.ts";
+import { markAllOvertaken } from "./decisions.ts";
+import { type AgentView, type AgentSnapshot, takeSnapshot, runOf, viewOf } from "./snapshot.ts";
 
-export interface RosterOptions {
+export interface WatchedAgentsOptions {
   readonly log: DaemonLog;
   mayStart(): Promise<void>;
   clockJumpMs(): number | null;
@@ -26,11 +26,11 @@ export interface RosterOptions {
   ended(agent: AgentRecord): void;
 }
 
-interface Entry {
+interface WatchedAgent {
   readonly id: string;
   link: HolderLink | null;
   /** When its holder last answered, by the monotonic clock. */
-  greetedAt: number;
+  connectedAt: number;
   unreachableSinceMs: number | null;
   /** Wall clock; null: only when something happens. */
   dueMs: number | null;
@@ -51,35 +51,35 @@ const MOST_STEPS = 20;
 /** While a live holder cannot be reached, and while somebody else starts the agent. */
 const AGAIN_MS = 1_000;
 const LONGEST_RETRY_MS = 60_000;
-const GREET_MS = 25_000;
+const RECONNECT_MS = 25_000;
 /** Much shorter than a client waits: what a person was told not to have been done is not done later. */
 const ASK_MS = 30_000;
 
-export class Roster {
+export class WatchedAgents {
   readonly #deps: Deps;
-  readonly #options: RosterOptions;
-  readonly #entries = new Map<string, Entry>();
+  readonly #options: WatchedAgentsOptions;
+  readonly #agents = new Map<string, WatchedAgent>();
   #closed = false;
 
-  constructor(deps: Deps, options: RosterOptions) {
+  constructor(deps: Deps, options: WatchedAgentsOptions) {
     this.#deps = deps;
     this.#options = options;
   }
 
   views(): readonly AgentView[] {
-    return [...this.#entries.values()].flatMap(({ view }) => view ?? []);
+    return [...this.#agents.values()].flatMap(({ view }) => view ?? []);
   }
 
   /** Looks at every agent that the store has, some at a time. */
   async sweep(): Promise<void> {
     const agents = await listAgents(this.#deps, { open: true });
     const open = new Set(agents.map(({ record }) => record.id));
-    const waiting = [...new Set([...open, ...this.#entries.keys()])];
+    const waiting = [...new Set([...open, ...this.#agents.keys()])];
     const worker = async () => {
       for (let id = waiting.shift(); id !== undefined && !this.#closed; id = waiting.shift()) {
         // One that is busy, with a gate of an hour say, must not keep the others waiting; it is looked at after that.
-        if (this.#entry(id).busy) void this.look(id);
-        else await this.look(id);
+        if (this.#watched(id).busy) void this.check(id);
+        else await this.check(id);
       }
     };
     await Promise.all(Array.from({ length: 8 }, worker));
@@ -88,36 +88,39 @@ export class Roster {
   /** Looks at those whose time has come. */
   tick(): void {
     const now = this.#deps.clock.now();
-    for (const entry of this.#entries.values()) {
-      if (entry.dueMs === null || entry.dueMs > now) continue;
-      entry.dueMs = null;
-      void this.look(entry.id);
+    for (const watched of this.#agents.values()) {
+      if (watched.dueMs === null || watched.dueMs > now) continue;
+      watched.dueMs = null;
+      void this.check(watched.id);
     }
   }
 
   /** Resolves when it was looked at and everything that followed was done. */
-  look(id: string): Promise<void> {
-    const entry = this.#entry(id);
-    if (entry.queued) return entry.work;
-    entry.queued = true;
-    return this.#queue(entry, () => {
-      entry.queued = false;
-      return this.#evaluate(entry);
+  check(id: string): Promise<void> {
+    const watched = this.#watched(id);
+    if (watched.queued) return watched.work;
+    watched.queued = true;
+    return this.#queue(watched, () => {
+      watched.queued = false;
+      return this.#evaluate(watched);
     });
   }
 
   /** Something a person asked for, between two looks. What had to wait too long for its turn is refused, and not done later. */
-  async ask(id: string, act: (hand: ActContext, look: Look) => Promise<ActResult>): Promise<ActResult> {
-    const entry = this.#entry(id);
+  async ask(
+    id: string,
+    act: (context: ActContext, snapshot: AgentSnapshot) => Promise<ActResult>,
+  ): Promise<ActResult> {
+    const watched = this.#watched(id);
     const turn = { came: false, missed: false };
     let done: ActResult = { result: "refused", detail: "it has ended, or is still being started" };
     let failure: unknown = null;
-    const work = this.#queue(entry, async () => {
+    const work = this.#queue(watched, async () => {
       if (turn.missed) return;
       turn.came = true;
       try {
-        const found = await this.#see(entry);
-        if (found !== null) done = await act(this.#hand(entry), found);
+        const found = await this.#see(watched);
+        if (found !== null) done = await act(this.#context(watched), found);
       } catch (error) {
         failure = error;
       }
@@ -128,23 +131,23 @@ export class Roster {
       return { result: "refused", detail: "it is busy, with its gate say; nothing was done" };
     }
     await work;
-    void this.look(id);
+    void this.check(id);
     if (failure !== null) throw failure;
     return done;
   }
 
   async close(): Promise<void> {
     this.#closed = true;
-    for (const entry of this.#entries.values()) await entry.link?.[Symbol.asyncDispose]();
+    for (const watched of this.#agents.values()) await watched.link?.[Symbol.asyncDispose]();
   }
 
-  #entry(id: string): Entry {
-    const known = this.#entries.get(id);
+  #watched(id: string): WatchedAgent {
+    const known = this.#agents.get(id);
     if (known !== undefined) return known;
-    const entry: Entry = {
+    const watched: WatchedAgent = {
       id,
       link: null,
-      greetedAt: 0,
+      connectedAt: 0,
       unreachableSinceMs: null,
       dueMs: null,
       view: null,
@@ -155,151 +158,151 @@ export class Roster {
       jobs: 0,
       left: false,
     };
-    this.#entries.set(id, entry);
-    return entry;
+    this.#agents.set(id, watched);
+    return watched;
   }
 
-  #queue(entry: Entry, work: () => Promise<void>): Promise<void> {
-    entry.jobs += 1;
-    entry.work = entry.work.then(async () => {
+  #queue(watched: WatchedAgent, work: () => Promise<void>): Promise<void> {
+    watched.jobs += 1;
+    watched.work = watched.work.then(async () => {
       if (this.#closed) return;
-      entry.busy = true;
+      watched.busy = true;
       try {
         await work();
-        entry.failures = 0;
+        watched.failures = 0;
       } catch (error) {
         // One agent's trouble strands no other; the store says next time what is still to be done.
-        entry.failures += 1;
-        const delay = Math.min(AGAIN_MS * 2 ** entry.failures, LONGEST_RETRY_MS);
-        entry.dueMs = this.#deps.clock.now() + delay;
+        watched.failures += 1;
+        const delay = Math.min(AGAIN_MS * 2 ** watched.failures, LONGEST_RETRY_MS);
+        watched.dueMs = this.#deps.clock.now() + delay;
         const detail =
           error instanceof Fault ? error.message : String(error instanceof Error ? error.stack : error);
-        this.#options.log.note("an agent could not be looked at", { agent: entry.id, detail });
+        this.#options.log.note("an agent could not be looked at", { agent: watched.id, detail });
       } finally {
-        entry.busy = false;
-        entry.jobs -= 1;
-        if (entry.left && entry.jobs === 0) this.#entries.delete(entry.id);
+        watched.busy = false;
+        watched.jobs -= 1;
+        if (watched.left && watched.jobs === 0) this.#agents.delete(watched.id);
       }
     });
-    return entry.work;
+    return watched.work;
   }
 
-  async #evaluate(entry: Entry): Promise<void> {
-    entry.dueMs = null;
+  async #evaluate(watched: WatchedAgent): Promise<void> {
+    watched.dueMs = null;
     for (let step = 0; step < MOST_STEPS && !this.#closed; step += 1) {
-      const look = await this.#see(entry);
-      if (look === null) return;
-      const next = await advance(this.#hand(entry), look);
+      const snapshot = await this.#see(watched);
+      if (snapshot === null) return;
+      const next = await advance(this.#context(watched), snapshot);
       if (next.again) continue;
-      if (next.dueMs !== null) entry.dueMs = Math.min(next.dueMs, entry.dueMs ?? next.dueMs);
+      if (next.dueMs !== null) watched.dueMs = Math.min(next.dueMs, watched.dueMs ?? next.dueMs);
       return;
     }
-    entry.dueMs = this.#deps.clock.now() + AGAIN_MS;
+    watched.dueMs = this.#deps.clock.now() + AGAIN_MS;
   }
 
-  #hand(entry: Entry): ActContext {
+  #context(watched: WatchedAgent): ActContext {
     const options = this.#options;
     return {
       deps: this.#deps,
-      link: entry.link,
+      link: watched.link,
       mayStart: () => options.mayStart(),
       note: (what, facts) => options.log.note(what, facts),
     };
   }
 
   /** What is to be seen of it now. Null: it is not watched any more, or it is still being started. */
-  async #see(entry: Entry): Promise<Look | null> {
+  async #see(watched: WatchedAgent): Promise<AgentSnapshot | null> {
     const deps = this.#deps;
-    const stored = await getAgent(deps, entry.id);
+    const stored = await getAgent(deps, watched.id);
     if (stored === null || stored.record.phase !== "active") {
-      await this.#leave(entry, stored?.record ?? null);
+      await this.#leave(watched, stored?.record ?? null);
       return null;
     }
     const { record } = stored;
-    entry.left = false;
+    watched.left = false;
     const run = await runOf(deps, record);
     if (run === null) {
-      await this.#begin(entry, record);
+      await this.#begin(watched, record);
       return null;
     }
-    if (entry.view === null) await this.#adopt(record);
-    await this.#reach(entry, run);
-    const look = await lookAt(deps, record, run, {
-      link: entry.link,
-      unreachableSinceMs: entry.unreachableSinceMs,
+    if (watched.view === null) await this.#adopt(record);
+    await this.#reach(watched, run);
+    const snapshot = await takeSnapshot(deps, record, run, {
+      link: watched.link,
+      unreachableSinceMs: watched.unreachableSinceMs,
       clockJumpMs: this.#options.clockJumpMs(),
     });
-    entry.view = viewOf(look);
-    return look;
+    watched.view = viewOf(snapshot);
+    return snapshot;
   }
 
   /** What a crash may have left half done. */
   async #adopt(record: AgentRecord): Promise<void> {
-    await mendFile(this.#deps, record);
+    await restoreAgentFile(this.#deps, record);
     this.#options.log.note("watching", { agent: record.id, name: record.definition.name });
   }
 
-  async #leave(entry: Entry, record: AgentRecord | null): Promise<void> {
-    entry.left = true;
-    entry.view = null;
-    await this.#letGo(entry);
+  async #leave(watched: WatchedAgent, record: AgentRecord | null): Promise<void> {
+    watched.left = true;
+    watched.view = null;
+    await this.#letGo(watched);
     if (record === null) return;
-    await overtakeAll(this.#deps, record);
+    await markAllOvertaken(this.#deps, record);
     this.#options.ended(record);
   }
 
-  async #letGo(entry: Entry): Promise<void> {
-    const { link } = entry;
-    entry.link = null;
+  async #letGo(watched: WatchedAgent): Promise<void> {
+    const { link } = watched;
+    watched.link = null;
     await link?.[Symbol.asyncDispose]();
   }
 
-  async #begin(entry: Entry, record: AgentRecord): Promise<void> {
-    entry.dueMs = this.#deps.clock.now() + AGAIN_MS;
+  async #begin(watched: WatchedAgent, record: AgentRecord): Promise<void> {
+    watched.dueMs = this.#deps.clock.now() + AGAIN_MS;
     try {
       await this.#options.mayStart();
-      if (await finishStart(this.#deps, record)) this.#options.log.note("started", { agent: entry.id });
+      if (await finishStart(this.#deps, record)) this.#options.log.note("started", { agent: watched.id });
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
-      this.#options.log.note("not started", { agent: entry.id, detail: error.message });
+      this.#options.log.note("not started", { agent: watched.id, detail: error.message });
     }
   }
 
   /** A link to the holder of the attempt that runs now, if one runs and answers. */
-  async #reach(entry: Entry, run: RunRecord): Promise<void> {
-    if (run.status !== "running") entry.unreachableSinceMs = null;
-    if (run.status !== "running" || (entry.link?.hello.attempt ?? run.attempts) < run.attempts)
-      await this.#letGo(entry);
+  async #reach(watched: WatchedAgent, run: RunRecord): Promise<void> {
+    if (run.status !== "running") watched.unreachableSinceMs = null;
+    if (run.status !== "running" || (watched.link?.hello.attempt ?? run.attempts) < run.attempts)
+      await this.#letGo(watched);
     const mono = this.#deps.clock.mono();
     // A holder that is stopped keeps its connections, so it is greeted anew now and then.
-    const isKnown = entry.link !== null && mono - entry.greetedAt < GREET_MS;
+    const isKnown = watched.link !== null && mono - watched.connectedAt < RECONNECT_MS;
     if (run.status !== "running" || isKnown) return;
-    const link = await reachHolder(this.#deps, run);
-    entry.greetedAt = mono;
-    await this.#letGo(entry);
+    const link = await connectToHolder(this.#deps, run);
+    watched.connectedAt = mono;
+    await this.#letGo(watched);
     const now = this.#deps.clock.now();
-    entry.unreachableSinceMs = link === "silent" ? (entry.unreachableSinceMs ?? now) : null;
+    watched.unreachableSinceMs = link === "silent" ? (watched.unreachableSinceMs ?? now) : null;
     if (link === null || link === "silent") {
-      entry.dueMs = now + AGAIN_MS;
+      watched.dueMs = now + AGAIN_MS;
       return;
     }
-    entry.link = link;
+    watched.link = link;
     let last = link.observed();
     link.onObserved((observed) => {
       // Growth alone moves a deadline, and that is looked at when it comes.
-      if (isNews(last, observed)) void this.look(entry.id);
+      if (isNews(last, observed)) void this.check(watched.id);
       last = observed;
     });
     void link.closed.then(() => {
-      if (entry.link !== link) return;
-      entry.link = null;
-      void this.look(entry.id);
+      if (watched.link !== link) return;
+      watched.link = null;
+      void this.check(watched.id);
     });
   }
 }
 
 /** Null: there is no holder. silent: there is one, and it does not answer, which proves nothing. */
-async function reachHolder(deps: Deps, run: RunRecord): Promise<HolderLink | "silent" | null> {
+async function connectToHolder(deps: Deps, run: RunRecord): Promise<HolderLink | "silent" | null> {
   try {
     return await openHolder(deps, run);
   } catch (error) {
