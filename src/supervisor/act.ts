@@ -110,10 +110,10 @@ async function typeMessage(link: HolderLink | null, message: string, key: string
   if (link === null) return { result: "refused", detail: "its holder cannot be reached" };
   const { state } = link.observed().activity;
   if (state === "waiting")
-    return { result: "refused", detail: "it asks for permission, and that is no answer" };
+    return { result: "refused", detail: "it is waiting for permission, and the message would answer it" };
   const sent = await link.send(message, key);
   if (sent.sent === "refused") return { result: "refused", detail: sent.why };
-  const seen = sent.sent === "ok" ? "the conversation took it up" : "nobody can tell whether it arrived";
+  const seen = sent.sent === "ok" ? "the conversation received it" : "Reprise cannot tell whether it arrived";
   return { result: "ok", detail: `typed: ${seen}` };
 }
 
@@ -178,7 +178,7 @@ async function startAttempt(
   if (plan.do === "kill_and_resume" || plan.do === "kill_and_fresh") await endRun(deps, agent, "SIGTERM");
   const run = await waitUntilFree(deps, agent.runId);
   const wanted = decided.newAttempt ?? (run?.attempts ?? 0) + 1;
-  if (run === null) return { result: "failed", detail: "its run is gone" };
+  if (run === null) return { result: "failed", detail: "its run no longer exists" };
   if (run.attempts >= wanted) return resultOfExisting(deps, agent, wanted, { want, message: plan.message });
   await context.mayStart();
   if (!(await isActive(deps, agent))) return { result: "refused", detail: "it was stopped" };
@@ -212,14 +212,14 @@ async function forbidsNewConversation(
 /** Of a runbook it is a failure: when nothing else is left to try, a person is asked. */
 function strictRefusal({ trigger }: Decided, { why }: AgentResumePlan): ActResult {
   return trigger === "user"
-    ? { result: "refused", detail: `${why}, and nobody asked for a new one` }
-    : { result: "failed", detail: `${why}, and --strict allows no new one` };
+    ? { result: "refused", detail: `${why}, and you did not ask for a new one` }
+    : { result: "failed", detail: `${why}, and --strict forbids a new one` };
 }
 
 /** In the report on an attempt that begins another conversation; what follows says why. */
 export const NEW_CONVERSATION = "a new conversation begins: ";
 
-const SAME_OPTIONS = "its engine, which refused its options before, is asked once more with the same options";
+const SAME_OPTIONS = "Reprise tries again with the options that the engine refused before";
 
 interface RefusedStart {
   readonly decided: Decided;
@@ -265,7 +265,7 @@ async function resultOfExisting(
 }
 
 function attemptConflict(n: number): ActResult {
-  return { result: "refused", detail: `attempt ${n} was begun meanwhile, by somebody else` };
+  return { result: "refused", detail: `another process started attempt ${n} first` };
 }
 
 /** Null: that is not what the fault is about. */

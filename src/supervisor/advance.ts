@@ -61,8 +61,8 @@ export async function actForUser(
   const count = history.filter((event) => event.kind === "decided" && event.trigger === "user").length + 1;
   const { key = `${agent.runId}/${attempt}/user/0/${count}`, ...rest } = wish;
   const decided = await storeDecision(context, snapshot, { key, trigger: "user", position: 0, ...rest });
-  if (decided === null) return { result: "refused", detail: "somebody else was faster" };
-  return carryOutAndReport(context, snapshot, decided, "a person decided so");
+  if (decided === null) return { result: "refused", detail: "another process acted first" };
+  return carryOutAndReport(context, snapshot, decided, "a person asked for it");
 }
 
 type Due = Extract<NextAction, { do: "act" | "exhausted" }>;
@@ -121,7 +121,7 @@ async function finishUnreported(context: ActContext, snapshot: AgentSnapshot, op
   const before = snapshot.history.filter((event) => event.kind === "begun_again" && event.key === key).length;
   const at = context.deps.clock.now();
   if (action === "gate" && before + 1 >= MOST_GATE_RUNS) {
-    const detail = `the supervisor ended ${MOST_GATE_RUNS} times while it ran`;
+    const detail = `the daemon ended ${MOST_GATE_RUNS} times while the gate ran`;
     await append(context, snapshot, { kind: "carried_out", at, attempt, key, result: "failed", detail });
     return;
   }
@@ -276,7 +276,7 @@ async function carryOutAnswer(
   if (result === "refused" && latest > snapshot.latest) await markOvertaken(deps, decision.id);
 }
 
-const TOO_LATE = "the agent has gone on since it was asked, so nothing was done";
+const TOO_LATE = "the agent has continued since the question, so nothing was done";
 
 function append(
   { deps }: ActContext,

@@ -80,15 +80,16 @@ export async function resumeAgent(
   if (found === null) throw new Fault("handle_unknown", `There is no agent ${id}.`);
   if (found.record.phase !== "active") {
     const run = await runOf(deps, found.record);
-    const ended = `it is ${found.record.phase}`;
-    if (run === null) return refused(options.ended ? "its run is gone, or was never started" : ended);
+    const ended = `already ${found.record.phase}`;
+    if (run === null)
+      return refused(options.ended ? "it has no run: someone removed it, or it never started" : ended);
     const snapshot = await takeSnapshot(deps, found.record, run, UNWATCHED);
     const back = options.wasActive ? resumedByDaemon(place, snapshot, { state: ended, ...options }) : null;
     if (back !== null || !options.ended) return back ?? refused(ended);
     const bar = await refusalBefore(deps, snapshot, options);
     if (bar !== null) return bar;
     if (options.strict) await appendStrict(deps, snapshot);
-    if ((await reopenAgent(deps, found)) === null) return refused("somebody else was faster");
+    if ((await reopenAgent(deps, found)) === null) return refused("another process acted first");
   }
   let said: AgentResumeResult | null = null;
   const done = await agents.ask(id, async (context, snapshot) => {
@@ -225,7 +226,12 @@ export async function forecastResume(deps: Deps, agent: AgentRecord): Promise<Re
   const run = await runOf(deps, agent);
   const anew = `Start it again: ${await startCommand(deps, agent)}`;
   if (run === null)
-    return { way: "none", why: "its run is gone, or was never started", todo: anew, later: false };
+    return {
+      way: "none",
+      why: "it has no run: someone removed it, or it never started",
+      todo: anew,
+      later: false,
+    };
   const snapshot = await takeSnapshot(deps, agent, run, UNWATCHED);
   const never = await whyNeverStarts(deps, snapshot);
   const { why, next } = await offerFor(deps, run);
@@ -238,7 +244,7 @@ export async function forecastResume(deps: Deps, agent: AgentRecord): Promise<Re
   if (plan !== null && !(plan instanceof Fault)) return { way: "fresh", why: plan.why };
   // What else is offered for a run is no way to continue it.
   const todo = next.startsWith("reprise resume ") ? `First: ${next}` : `Look at it: reprise show ${agent.id}`;
-  const bar = plan === null ? "" : `. No new conversation can begin: ${plan.message.replace(/\.$/, "")}`;
+  const bar = plan === null ? "" : `. A new conversation is not possible: ${plan.message.replace(/\.$/, "")}`;
   return { way: "none", why: `${why}${bar}`, todo, later: true };
 }
 
@@ -277,7 +283,7 @@ export async function forecastPipelineResume(deps: Deps, record: PipelineRecord)
     return { way: "none", why: `it works ${movedWords(moved)}`, todo: `First: ${moved.back}`, later: true };
   if (!isDirectory(workspace)) {
     const todo = `Start a new one: ${runCommand("pipeline", definition.name, vars)}`;
-    return { way: "none", why: `its workspace is gone: ${workspace}`, todo, later: false };
+    return { way: "none", why: `its workspace no longer exists: ${workspace}`, todo, later: false };
   }
   const stepRecord = stepRecordOf(record, record.step);
   const agent = stepRecord?.agent == null ? null : await agentOf(deps, stepRecord.agent);

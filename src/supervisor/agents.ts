@@ -71,9 +71,7 @@ function unknownAgent(given: string, agents: readonly StoredAgent[]): Fault {
     .filter(({ record }) => record.definition.name === given)
     .map(({ record }) => record.id);
   const hint =
-    named.length === 0
-      ? "`reprise agent list --all` shows the agents there are."
-      : `That is a name; its agents: ${named.join(", ")}.`;
+    named.length === 0 ? "Run: reprise agent list --all" : `That is a name. Its agents: ${named.join(", ")}.`;
   return new Fault("handle_unknown", `There is no agent ${JSON.stringify(given.slice(0, 80))}. ${hint}`, {
     facts: { given: given.slice(0, 80) },
   });
@@ -86,7 +84,7 @@ function unknownAgent(given: string, agents: readonly StoredAgent[]): Fault {
 export async function removeAgent(deps: Deps, { record }: StoredAgent): Promise<RunRecord | null> {
   const { id, runId, phase } = record;
   if (phase === "active")
-    throw new Fault("run_busy", `Agent ${id} has not ended. End it first: reprise agent stop ${id}`, {
+    throw new Fault("run_busy", `Agent ${id} has not ended. Stop it first: reprise agent stop ${id}`, {
       facts: { handle: id },
     });
   const run = await runOf(deps, record);
@@ -140,7 +138,7 @@ function writeAgentFile(deps: Deps, record: AgentRecord): void {
     saveAgentFile(directory, record);
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
-    deps.log.warn(`agent.json of ${record.id} was not written: ${error.message}`);
+    deps.log.warn(`agent.json of agent ${record.id} could not be written: ${error.message}`);
   }
 }
 
@@ -210,7 +208,7 @@ export async function finishStart(deps: Deps, record: AgentRecord): Promise<bool
   try {
     if ((await deps.store.getRun(record.runId)) !== null || !(await isActive(deps, record))) return false;
     if (lacksOptions(record.definition)) {
-      const why = `it was never started, and an option held a secret, which is not stored. Start it again: ${await startCommand(deps, record)}`;
+      const why = `it never started, and an option contained a secret, which Reprise does not store. Start it again: ${await startCommand(deps, record)}`;
       await endAgent(deps, record.id, "failed", why);
       return false;
     }
@@ -228,7 +226,7 @@ async function launchFirst(deps: Deps, record: AgentRecord, stored: AgentRecord)
   } catch (error) {
     // Another process may be starting it right now, and has the run already.
     if (error instanceof Fault && error.code !== "run_busy" && error.code !== "session_busy")
-      await endAgent(deps, record.id, "failed", `it could not be started: ${error.message}`);
+      await endAgent(deps, record.id, "failed", `it did not start: ${error.message}`);
     throw error;
   }
   writeAgentFile(deps, stored);
@@ -337,7 +335,7 @@ function assertName(name: string): void {
   if (/^[a-z0-9][a-z0-9-]{0,63}$/.test(name)) return;
   throw new Fault(
     "usage",
-    `${JSON.stringify(name.slice(0, 80))} is no agent name: lower-case letters, digits and -, 64 at most, beginning with a letter or digit.`,
+    `${JSON.stringify(name.slice(0, 80))} is not a valid agent name. Use lower-case letters, digits and -, at most 64, with a letter or digit first.`,
     { facts: { given: name.slice(0, 80) } },
   );
 }
@@ -353,7 +351,11 @@ async function freeHandle(deps: Deps): Promise<string> {
 /** Tells a daemon that somebody is about to start it. */
 async function acquireStart(deps: Deps, id: string): Promise<AsyncDisposable> {
   const hold = await tryAcquireStart(deps, id);
-  if (hold === null) throw new Fault("run_busy", `Another process starts agent ${id} right now.`);
+  if (hold === null)
+    throw new Fault(
+      "run_busy",
+      `Another process is starting agent ${id}. Look at it: reprise agent show ${id}`,
+    );
   return hold;
 }
 

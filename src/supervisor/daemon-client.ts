@@ -99,10 +99,10 @@ export async function ensureDaemon(
     if (found?.version === version) return found;
     if (found === null) {
       assertOwnState(deps);
-      starting("starting the supervisor");
+      starting("starting the daemon");
       return launchDaemon(deps, version, end);
     }
-    starting(`replacing the supervisor of version ${found.version}; agents go on`);
+    starting(`replacing the daemon of version ${found.version}; agents continue`);
     await found.quit();
   }
 }
@@ -133,10 +133,10 @@ async function launchDaemon(deps: Deps, version: string, end: number): Promise<D
     if (ended === LOCKED) child = spawnDaemon(deps, log);
     else if (ended === STORAGE) {
       const { root } = deps.state;
-      const what = `The supervisor did not start: it could not write to ${root}. \`reprise doctor\` may tell why.`;
+      const what = `The daemon did not start: it could not write to ${root}. Find out why: reprise doctor`;
       throw new Fault("storage_failed", what, { facts: { path: root } });
     } else if (ended !== null || deps.clock.mono() >= end) {
-      throw new Fault("no_answer", `The supervisor did not start. See \`reprise daemon logs\` (${log}).`, {
+      throw new Fault("no_answer", `The daemon did not start. Find out why: reprise daemon logs (${log})`, {
         facts: { path: log },
       });
     }
@@ -198,7 +198,10 @@ function daemonAt(connection: Connection): Daemon {
       await connection.call("quit");
       const late = sleep(QUIT_MS, "late" as const, { ref: false });
       if ((await Promise.race([connection.closed, late])) === "late")
-        throw new Fault("no_answer", `The supervisor (pid ${numberIn(hello, "pid") ?? 0}) does not stop.`);
+        throw new Fault(
+          "no_answer",
+          `The daemon (pid ${numberIn(hello, "pid") ?? 0}) does not stop. Agents continue if you end it: kill ${numberIn(hello, "pid") ?? 0}`,
+        );
     },
     [Symbol.asyncDispose]: () => connection[Symbol.asyncDispose](),
   };

@@ -99,7 +99,7 @@ async function serve(deps: Deps, { version, log }: DaemonOptions, places: Places
   clearInterval(ticking);
   clearInterval(guarding);
   await watch.close();
-  log.note(end === "stopped" ? "stopped" : "begins anew");
+  log.note(end === "stopped" ? "stopped" : "restarts");
   return end;
 }
 
@@ -121,7 +121,7 @@ function integrityCheck(
   const lockAt = () => fileAt(places.lock);
   const ours = lockAt();
   return async () => {
-    if (!isDirectory(deps.state.root)) return { end: "stopped", why: "the state directory is gone" };
+    if (!isDirectory(deps.state.root)) return { end: "stopped", why: "the state directory no longer exists" };
     if (lockAt() !== ours) return { end: "restart", why: `${places.lock} was removed` };
     if (!isDirectory(dirname(places.socket)))
       return { end: "restart", why: `${dirname(places.socket)} was removed` };
@@ -250,7 +250,7 @@ function methodsFor(deps: Deps, watch: Supervision, sinceMs: number): Record<str
 /** Not in turn with other deeds: one that takes long, or is about to start a process, is ended with it. */
 async function stop(deps: Deps, agents: WatchedAgents, id: string): Promise<DaemonAnswer> {
   const done = await stopAgent(deps, id);
-  if (!done) return { done, why: "it has ended already" };
+  if (!done) return { done, why: "it has already ended" };
   const record = (await getAgent(deps, id))?.record;
   if (record !== undefined) await deps.processes.endTree(null, gateMarker(record), "terminate");
   await Promise.race([agents.check(id), sleep(STOP_MS, undefined, { ref: false })]);
@@ -259,7 +259,8 @@ async function stop(deps: Deps, agents: WatchedAgents, id: string): Promise<Daem
 
 async function carryOutAnswer(deps: Deps, agents: WatchedAgents, id: string): Promise<DaemonAnswer> {
   const decision = await getDecision(deps, id);
-  if (decision === null) throw new Fault("handle_unknown", `There is no decision ${id}.`);
+  if (decision === null)
+    throw new Fault("handle_unknown", `There is no decision ${id}. Run: reprise decisions list`);
   await agents.check(decision.agentId);
   const events = await deps.store.listEvents(decision.runId);
   const done = events.find(({ key }) => key === `${decision.runId}/answer/${id}/carried_out`);
@@ -273,7 +274,7 @@ function answer({ result, detail }: ActResult): DaemonAnswer {
 
 function agentIn(params: JsonObject): string {
   const id = stringIn(params, "id");
-  if (id === undefined || !/^[0-9a-f]{8}$/.test(id)) throw new Fault("usage", "Which agent?");
+  if (id === undefined || !/^[0-9a-f]{8}$/.test(id)) throw new Fault("usage", "Missing agent id.");
   return id;
 }
 
@@ -318,7 +319,7 @@ async function alreadyRunning(deps: Deps): Promise<Fault> {
       ? ""
       : ` (pid ${other.pid}, for ${formatDuration(deps.clock.now() - other.sinceMs)}, version ${other.version})`;
   await other?.[Symbol.asyncDispose]();
-  return new Fault("run_busy", `The supervisor is running already${who}.`, {
+  return new Fault("run_busy", `The daemon is already running${who}.`, {
     facts: { pid: other?.pid ?? null },
   });
 }

@@ -439,7 +439,7 @@ describe("on_error", () => {
         seen: failing("quota", ago(0)),
         agent: agentLike({ on: { error: [entry("fail", { match: "auth" })] } }),
       },
-      exhausted("error", 1, "its turn failed (quota), and on_error has nothing for that"),
+      exhausted("error", 1, "its turn failed (quota), and no entry of on_error matches"),
     ],
     "a headless attempt that ended with a trouble": [
       {
@@ -471,7 +471,7 @@ describe("on_error", () => {
       ]) {
         const decision = decide(factsLike(facts));
         expect(decision).toMatchObject({
-          ...exhausted("error", 1, /it is not started again: its /),
+          ...exhausted("error", 1, /Reprise does not restart it: its /),
           trouble: { kind },
         });
       }
@@ -560,7 +560,7 @@ describe("cooldown and limits", () => {
     ],
     "30 days are not": [
       { seen: failing("rate_limited", ago(0), T0 + 30 * DAY), agent: limited(0) },
-      exhausted("error", 1, /its limit ends at 2026-01-31T00:00:00.000Z, which is too far away/),
+      exhausted("error", 1, /its limit ends at 2026-01-31T00:00:00.000Z, and Reprise waits 8 days at most/),
     ],
     "other actions need no reset": [
       {
@@ -727,7 +727,7 @@ describe("a process that cannot be seen", () => {
     ],
     "and is never started again beside itself": [
       { seen: { is: "unresponsive", sinceMs: ago(HOUR) }, agent },
-      exhausted("dead", 1, "its holder lives and does not answer"),
+      exhausted("dead", 1, "its holder is alive but does not answer"),
     ],
   });
 });

@@ -93,11 +93,11 @@ export function decide(facts: SupervisionFacts): NextAction {
   };
   const untilMs = Math.ceil(Math.max(...Object.values(times)));
   if (choice.entry !== null && !found.certain && choice.entry.action !== "escalate") {
-    const why = "it cannot be told from an agent that asks for permission";
+    const why = "it may be waiting for permission: the engine does not report its state";
     return { do: "nothing", because: "uncertain", why };
   }
   if (untilMs > now) {
-    const why = times.grace >= untilMs ? "the clock has jumped, so it is only looked at" : found.what;
+    const why = times.grace >= untilMs ? "the clock jumped, so Reprise waits before it acts" : found.what;
     return { do: "wait", untilMs, trigger: found.trigger, next: choice.entry?.action ?? "escalate", why };
   }
   if (choice.entry === null) {
@@ -150,11 +150,11 @@ function earlierAnswer(
     if (report.result !== "ok") return settles(ASK_AGAIN_MS);
     // A completed turn that was heard of late has overtaken the question, and this state is still there.
     if (history.some((event) => event.kind === "progress" && event.seq > report.seq)) return null;
-    return { do: "nothing", because: "settled", why: "a person was asked, and left it at that" };
+    return { do: "nothing", because: "settled", why: "a person was asked and dismissed the question" };
   }
   if (last.action !== "gate" || report.result !== "ok") return null;
   if (found.trigger === "error" || found.trigger === "prompt") {
-    return { do: "nothing", because: "settled", why: "its gate passed; it acts when this occurs again" };
+    return { do: "nothing", because: "settled", why: "its gate passed; Reprise acts when this occurs again" };
   }
   const why = "its gate passed";
   return { do: "act", entry: DONE, tries: 1, ...pendingDecision(facts, found, last.position), why };
@@ -183,7 +183,7 @@ function chooseEntry(facts: SupervisionFacts, found: Occurrence): EntryChoice {
     if (found.completed) return { entry: DONE, position: 0, tries: [] };
     return { entry: null, why: `${found.what}, and the runbook has no on_${found.trigger}` };
   }
-  let why = `${found.what}, and on_${found.trigger} has nothing for that`;
+  let why = `${found.what}, and no entry of on_${found.trigger} matches`;
   for (const [position, entry] of entries.entries()) {
     if (!answers(entry, found)) continue;
     const tries = triesOf(facts.history, { trigger: found.trigger, position, action: entry.action });
@@ -196,7 +196,7 @@ function chooseEntry(facts: SupervisionFacts, found: Occurrence): EntryChoice {
       ? whyNoRestart(facts, found)
       : whyNoRetry(facts, found, entry);
     if (bar === null) return { entry, position, tries };
-    why = `${found.what}, and it is not started again: ${bar}`;
+    why = `${found.what}, and Reprise does not restart it: ${bar}`;
   }
   return { entry: null, why };
 }
@@ -248,7 +248,7 @@ function whyNoRestart(facts: SupervisionFacts, found: Occurrence): string | null
   const unstarted = unstartedOf(history, latest);
   const failures = failuresOf(history, all, mode) + unstarted.length;
   if (failures >= MOST_FAILURES)
-    return `it has failed too often without getting anywhere${whyItFailed(facts, unstarted)}`;
+    return `it has failed too often without a completed turn${whyItFailed(facts, unstarted)}`;
   return found.noRestart ?? whyTroubleStays(facts, found);
 }
 
@@ -268,7 +268,7 @@ function whyTroubleStays({ now }: SupervisionFacts, { trouble, sinceMs }: Occurr
   if (trouble === null) return null;
   const reset = trouble.kind === "rate_limited" ? resetOf(trouble, sinceMs) : null;
   if (reset !== null && reset - now > LONGEST_WAIT_MS) {
-    return `its limit ends at ${new Date(reset).toISOString()}, which is too far away to wait for`;
+    return `its limit ends at ${new Date(reset).toISOString()}, and Reprise waits 8 days at most`;
   }
   return LASTING[trouble.kind] ?? null;
 }

@@ -68,7 +68,7 @@ async function newDecision(
       ? [why, ...(await obstaclesOf(deps, snapshot, asked, `${why} ${tried ?? ""}`))]
           .map(withoutDot)
           .join(". ")
-      : `${why}. Its engine refused to begin (${withoutDot(refused)}). ${await correctionAdvice(deps, agent)}.`;
+      : `${why}. Its engine refused to start (${withoutDot(refused)}). ${await correctionAdvice(deps, agent)}.`;
   return {
     v: 1,
     id,
@@ -99,7 +99,7 @@ async function obstaclesOf(
   if (run === null || toBegin === null) return unsaid;
   const { next } = await offerFor(deps, run);
   const isWay = next.startsWith("reprise resume ") && ![said, ...bars].some((text) => text.includes(next));
-  return isWay ? [...unsaid, `Go on by hand: \`${next}\``] : unsaid;
+  return isWay ? [...unsaid, `Continue by hand: \`${next}\``] : unsaid;
 }
 
 const asSentence = (text: string) => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
@@ -138,13 +138,13 @@ type Option = Omit<DecisionOption, "n">;
 const OPTIONS = {
   resume: { label: "continue the conversation (with -m: with this message)", does: "resume" },
   kill: { label: "end the process and continue the conversation", does: "resume" },
-  killFresh: { label: "end the process and begin a new conversation with the prompt", does: "fresh" },
-  nudge: { label: "tell it to go on (with -m: this message)", does: "nudge" },
-  fresh: { label: "begin a new conversation with the prompt (with -m: with this message)", does: "fresh" },
+  killFresh: { label: "end the process and start a new conversation with the prompt", does: "fresh" },
+  nudge: { label: "tell it to continue (with -m: send this message)", does: "nudge" },
+  fresh: { label: "start a new conversation with the prompt (with -m: with this message)", does: "fresh" },
   done: { label: "the work is done: end the agent", does: "done" },
   fail: { label: "give up: end the agent as failed", does: "fail" },
-  again: { label: "try to begin once more, with the same options", does: "fresh" },
-  dismiss: { label: "leave it as it is (attach to it, or answer it yourself)", does: "dismiss" },
+  again: { label: "try to start again with the same options", does: "fresh" },
+  dismiss: { label: "leave it as it is (attach to it and answer it yourself)", does: "dismiss" },
   leave: { label: "leave it as it is", does: "dismiss" },
 } as const satisfies Record<string, Option>;
 
@@ -216,7 +216,7 @@ export async function resolveDecision(
   for (;;) {
     const document = await deps.store.getDocument("decision", id);
     if (document === null)
-      throw new Fault("handle_unknown", `There is no decision ${id}. \`reprise decisions list\` shows them.`);
+      throw new Fault("handle_unknown", `There is no decision ${id}. Run: reprise decisions list`);
     const record = readDecision(document);
     const option = record.options.find((one) => one.n === n);
     if (record.state !== "open" || (await isOutdated(deps, record))) throw lateAnswerFault(record);
@@ -238,8 +238,8 @@ export function lateAnswerFault({ id, agentId, state }: DecisionRecord): Fault {
   const facts = { id, state: state === "resolved" ? state : "overtaken" };
   const what =
     state === "resolved"
-      ? "is resolved already."
-      : `is overtaken: its agent has gone on or has ended since. Look at it: reprise agent show ${agentId}`;
+      ? "is already resolved."
+      : `is overtaken: its agent has continued or ended since. Look at it: reprise agent show ${agentId}`;
   return new Fault("usage", `Decision ${id} ${what}`, { facts });
 }
 

@@ -23,7 +23,7 @@ export async function notify(deps: Deps, decision: DecisionRecord): Promise<void
   const { command, webhook } = deps.config.notify ?? {};
   const facts = factsOf(decision, await nameOf(deps, decision.agentId), redactorFor(deps.env, []));
   const ways: readonly (readonly [way: string, tell: () => Promise<void>])[] = [
-    ["the desktop", () => tellDesktop(deps, facts)],
+    ["the desktop notification", () => tellDesktop(deps, facts)],
     ...(command === undefined ? [] : [["notify.command", () => runCommand(deps, command, facts)] as const]),
     ...(webhook === undefined ? [] : [["notify.webhook", () => post(webhook, facts)] as const]),
   ];
@@ -32,7 +32,7 @@ export async function notify(deps: Deps, decision: DecisionRecord): Promise<void
       try {
         await tell();
       } catch (error) {
-        deps.log.warn(`${way} was not told of decision ${decision.id}: ${whyNot(error)}`);
+        deps.log.warn(`${way} failed for decision ${decision.id}: ${whyNot(error)}`);
       }
     }),
   );
@@ -86,7 +86,11 @@ async function nameOf(deps: Deps, agentId: string): Promise<string> {
 }
 
 async function tellDesktop(deps: Deps, facts: DecisionFacts): Promise<void> {
-  const [program, ...args] = desktopCommand(deps, "Reprise: an agent needs you", desktopText(facts.text));
+  const [program, ...args] = desktopCommand(
+    deps,
+    "Reprise: an agent needs a decision",
+    desktopText(facts.text),
+  );
   if (program === undefined) return;
   const options = { cwd: deps.state.root, env: plainEnv(deps.env), timeoutMs: DESKTOP_MS };
   const { code, timedOut } = await deps.processes.runTool(program, args, options);

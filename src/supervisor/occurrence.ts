@@ -87,13 +87,13 @@ export function occurrenceOf(
     case "missing":
       return occurrence("dead", seen.sinceMs, {
         dueMs: seen.sinceMs + MISSING_MS,
-        what: "its holder is gone without a word",
+        what: "its holder disappeared without recording an end",
       });
     case "unresponsive":
       return occurrence("dead", seen.sinceMs, {
         dueMs: seen.sinceMs + UNRESPONSIVE_MS,
-        what: "its holder lives and does not answer",
-        asks: "its holder lives and does not answer",
+        what: "its holder is alive but does not answer",
+        asks: "its holder is alive but does not answer",
       });
   }
 }
@@ -106,7 +106,7 @@ function ofLive(observed: Observed, mode: AgentMode, idleAfterMs: number): Occur
       return occurrence("prompt", sinceMs, {
         dueMs: sinceMs + STARTING_MS,
         what: "it is starting",
-        asks: "it does not get past its start: its UI may ask for a login, or whether to trust the folder",
+        asks: "it is stuck at its start: its UI may ask for a login, or whether to trust the folder",
       });
     case "working":
       return { because: "working", why: "it is working" };
@@ -142,9 +142,9 @@ const ENDING: NoAction = { because: "working", why: "its turn is over and its pr
 /** A UI that ended was closed or killed, whatever its exit code says. */
 function ofEnded({ outcome, endedAtMs }: EndedAttempt, mode: AgentMode): Occurrence | NoAction {
   if (outcome.result === "cancelled")
-    return { because: "cancelled", why: "a person stopped it; `reprise agent resume` brings it back" };
+    return { because: "cancelled", why: "a person stopped it; `reprise agent resume` continues it" };
   if (outcome.result === "completed" && mode === "headless") {
-    return occurrence("idle", endedAtMs, { what: "its turn is completed", completed: true });
+    return occurrence("idle", endedAtMs, { what: "its turn is complete", completed: true });
   }
   if (outcome.trouble !== undefined) {
     const { trouble } = outcome;
@@ -152,7 +152,7 @@ function ofEnded({ outcome, endedAtMs }: EndedAttempt, mode: AgentMode): Occurre
   }
   const noRestart =
     outcome.result === "diverged"
-      ? "the engine answered in another conversation than the one asked for"
+      ? "the engine answered in another conversation than the requested one"
       : null;
   return occurrence("dead", endedAtMs, { what: outcome.reason, noRestart });
 }

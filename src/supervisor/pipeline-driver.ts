@@ -94,7 +94,7 @@ export class PipelineDriver {
         // It is looked at again and again: the same reason is told once.
         if (this.#lastWarnings.get(id) === why) return;
         this.#lastWarnings.set(id, why);
-        this.#deps.log.warn(`pipeline ${id} could not go on, and is looked at again later: ${why}`);
+        this.#deps.log.warn(`pipeline ${id} cannot continue now, and the daemon will try again: ${why}`);
       })
       .finally(() => {
         this.#busy.delete(id);

@@ -228,7 +228,7 @@ describe("driving", () => {
     const record = await driven(id);
     expect({ phase: record.phase, reason: record.reason, started: desk.started.length }).toEqual({
       phase: "failed",
-      reason: "step test was begun 10 times",
+      reason: "step test ran 10 times",
       started: 10,
     });
   });
@@ -267,7 +267,7 @@ describe("driving", () => {
     const { id } = await start([step("fix", { agent: agent() })]);
     desk.refuse = { when: "after", error: new Error("killed") };
     await driven(id);
-    expect(deps.warnings).toEqual([`pipeline ${id} could not go on, and is looked at again later: killed`]);
+    expect(deps.warnings).toEqual([`pipeline ${id} cannot continue now, and the daemon will try again: killed`]);
     driver = new PipelineDriver(deps, desk);
     expect(short(await driven(id)).steps).toEqual(["fix running 1 a1"]);
     expect(desk.started.length).toBe(1);
@@ -414,12 +414,12 @@ describe("workspaces", () => {
     const secret = { key: `ghp_${"x".repeat(36)}` };
     await expect(
       startPipeline(deps, definition, { path: "", sha256: "" }, { vars: secret, trustCwd: false }),
-    ).rejects.toThrow("The variable key holds what looks like a secret");
+    ).rejects.toThrow("The variable key contains text that looks like a secret");
     deps = { ...deps, env: { ...deps.env, MY_TOKEN: "plainCanary00112233" } };
     const known = { task: "log in with plainCanary00112233" };
     await expect(
       startPipeline(deps, definition, { path: "", sha256: "" }, { vars: known, trustCwd: false }),
-    ).rejects.toThrow("The variable task holds the value of MY_TOKEN");
+    ).rejects.toThrow("The variable task contains the value of MY_TOKEN");
   });
 
   test("a command that holds a secret is refused; a secret variable of an agent is not stored, and needed again", async () => {
@@ -428,7 +428,7 @@ describe("workspaces", () => {
     const base = { name: "p", workspace: "cwd", cwd } as const;
     const command = step("fix", { run: ["curl", "--token", `ghp_${"x".repeat(36)}`] });
     await expect(startPipeline(deps, { ...base, steps: [command] }, source, given)).rejects.toThrow(
-      "Step fix holds what looks like a secret",
+      "Step fix contains text that looks like a secret",
     );
     const env = [
       ["LAB_TOKEN", "Zq8xW2vB7nM4kJ6hG3"],
@@ -520,7 +520,7 @@ describe("cancelling", () => {
       const { id } = await start([step("a", { run: [phase === "failed" ? "false" : "true"] })]);
       if (phase === "cancelled") await cancelPipeline(deps, stop, id);
       const before = await driven(id);
-      await expect(cancelPipeline(deps, stop, id)).rejects.toThrow(`Pipeline ${id} is ${phase} already.`);
+      await expect(cancelPipeline(deps, stop, id)).rejects.toThrow(`Pipeline ${id} is already ${phase}.`);
       expect((await selectPipeline(deps, id)).record).toEqual(before);
     },
   );
@@ -613,13 +613,13 @@ describe("resuming", () => {
     const homeless = await start([step("a", { run: ["false"] })], { workspace: "dir" });
     await driven(homeless.id);
     rmSync(homeless.workspace, { recursive: true });
-    await refused(homeless.id, /The workspace of pipeline .* is gone\./);
+    await refused(homeless.id, /The workspace of pipeline .* no longer exists\./);
   });
 });
 
 test.each([
-  ["ship", /That is a name; it ran as [0-9a-f]{8}\./],
-  ["ffff", /`reprise pipeline list --all`/],
+  ["ship", /That is a name. Its last pipelines: [0-9a-f]{8}\./],
+  ["ffff", /Run: reprise pipeline list --all$/],
   ["x; rm -rf /", /`reprise pipeline list --all`/],
   ["", /`reprise pipeline list --all`/],
 ])("no pipeline matches %j", async (given, message) => {

@@ -88,8 +88,8 @@ export function environmentOfStep(agent: AgentDefinition, env: Env): AgentDefini
     if (known !== undefined) return [name, known] as const;
     throw new Fault(
       "option_unkept",
-      `The variable ${name} of agent ${agent.name} is a secret, which is not stored with a pipeline. ` +
-        "Set it where the supervisor is started (`reprise daemon stop`, then resume the pipeline).",
+      `The variable ${name} of agent ${agent.name} is a secret, which Reprise does not store. ` +
+        "Set it in a shell, run `reprise daemon stop` there, then resume the pipeline.",
       { facts: { variable: name } },
     );
   });
@@ -135,8 +135,8 @@ export async function selectPipeline(deps: Pick<Deps, "store">, given: string): 
     const named = all.filter(({ definition }) => definition.name === given).map(({ id }) => id);
     const hint =
       named.length === 0
-        ? "`reprise pipeline list --all` shows the pipelines there are."
-        : `That is a name; it ran as ${named.slice(-5).join(", ")}.`;
+        ? "Run: reprise pipeline list --all"
+        : `That is a name. Its last pipelines: ${named.slice(-5).join(", ")}.`;
     throw new Fault("handle_unknown", `There is no pipeline ${shown}. ${hint}`, {
       facts: { given: given.slice(0, 80) },
     });
@@ -160,7 +160,7 @@ export async function cancelPipeline(
     const { record, version } = await selectPipeline(deps, given);
     const after = cancelled(record, isoNow(deps));
     if (after === record) {
-      throw new Fault("usage", `Pipeline ${record.id} is ${record.phase} already.`, {
+      throw new Fault("usage", `Pipeline ${record.id} is already ${record.phase}.`, {
         facts: { id: record.id, phase: record.phase },
       });
     }
@@ -233,7 +233,7 @@ async function continueStep(
   if (phase === "done") throw refuse("usage", "is done; there is nothing to resume.");
   assertNotMoved(deps, record);
   if (!isDirectory(workspace)) {
-    throw new Fault("cwd_missing", `The workspace of pipeline ${id}, ${workspace}, is gone.`, {
+    throw new Fault("cwd_missing", `The workspace of pipeline ${id}, ${workspace}, no longer exists.`, {
       facts: { id },
     });
   }

@@ -44,12 +44,10 @@ export function planAgentResume(facts: AgentResumeFacts): AgentResumePlan {
   if (kill || alive === "unresponsive") return endFirst(planNewProcess(facts), kill);
   if (alive === "idle_after_error" && mode === "interactive") {
     const message = facts.message ?? CONTINUE;
-    return { do: "nudge", message, why: "it is alive and has its conversation, so it is told there" };
+    return { do: "nudge", message, why: "it is alive, so Reprise types the message there" };
   }
   return refused(
-    alive === "busy"
-      ? "it is alive and working; it can be told something when its turn is over"
-      : "it is alive and idle",
+    alive === "busy" ? "it is working; send a message when its turn is over" : "it is alive and idle",
   );
 }
 
@@ -61,10 +59,10 @@ function planNewProcess(facts: AgentResumeFacts): AgentResumePlan {
     return { do: "fresh", message, why: "the message replaces the prompt" };
   }
   if (priorSession === "present") {
-    return { do: "resume", message: message ?? CONTINUE, why: "the conversation is continued" };
+    return { do: "resume", message: message ?? CONTINUE, why: "the conversation continues" };
   }
   if (priorSession === "lost_but_escrow") {
-    const why = "the conversation is continued from the run's copy, since the engine has lost its own";
+    const why = "the conversation continues from the run's copy; the engine has lost its own";
     return { do: "resume", message: message ?? CONTINUE, why };
   }
   const lost =
@@ -72,20 +70,20 @@ function planNewProcess(facts: AgentResumeFacts): AgentResumePlan {
       ? "there is no conversation to continue"
       : "the engine has lost the conversation, and there is no copy";
   const words = [prompt, message].filter((text) => text !== null);
-  if (words.length === 0 && mode === "headless") return refused(`${lost}, and no prompt to begin another`);
+  if (words.length === 0 && mode === "headless") return refused(`${lost}, and it has no prompt for another`);
   return { do: "fresh", message: words.length === 0 ? null : words.join("\n\n"), why: lost };
 }
 
 function planFresh({ message, prompt, mode }: AgentResumeFacts): AgentResumePlan {
   if (message !== null) return { do: "fresh", message, why: "the message replaces the prompt" };
-  if (prompt !== null) return { do: "fresh", message: prompt, why: "it is told its prompt again" };
-  if (mode === "headless") return refused("there is no prompt to begin a new conversation with");
+  if (prompt !== null) return { do: "fresh", message: prompt, why: "it starts over with its prompt" };
+  if (mode === "headless") return refused("it has no prompt for a new conversation");
   return { do: "fresh", message: null, why: "its UI opens without a prompt" };
 }
 
 function endFirst(plan: AgentResumePlan, asked: boolean): AgentResumePlan {
   if (plan.do !== "resume" && plan.do !== "fresh") return plan;
-  const why = `${asked ? "it is ended first" : "it does not answer, so it is ended first"}; ${plan.why}`;
+  const why = `${asked ? "Reprise ends it first" : "it does not answer, so Reprise ends it first"}; ${plan.why}`;
   return { do: plan.do === "resume" ? "kill_and_resume" : "kill_and_fresh", message: plan.message, why };
 }
 

@@ -222,7 +222,7 @@ describe("stepEnded", () => {
       FAIL,
       at("fix", [entry("test", { ...FAIL }), entry("fix", { state: "done", runs: MOST_RUNS })], {
         ...FAILED,
-        reason: `step fix was begun ${MOST_RUNS} times`,
+        reason: `step fix ran ${MOST_RUNS} times`,
       }),
     ],
   };

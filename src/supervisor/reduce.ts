@@ -112,7 +112,7 @@ export function stepRecordOf(record: PipelineRecord, step: string | null): StepR
 function begun(record: PipelineRecord, step: string, at: string): PipelineRecord {
   const before = stepRecordOf(record, step);
   if (before !== undefined && before.runs >= MOST_RUNS) {
-    const reason = `step ${step} was begun ${before.runs} times`;
+    const reason = `step ${step} ran ${before.runs} times`;
     return ended({ ...record, step }, "failed", { reason, at });
   }
   return withStepRecord(

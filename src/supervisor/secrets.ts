@@ -8,7 +8,7 @@ import type { Redact } from "../lib/secrets.ts";
 import { type Deps } from "../run/run.ts";
 import { allEngines, redactorFor, storableArgs } from "../run/engine-setup.ts";
 
-const INSTEAD = "Leave it out, and name the variable or the file that has it.";
+const INSTEAD = "Remove it, and name the variable or file that has it.";
 
 /** Knows what a start of this agent would hide. */
 export function redactorOf(deps: Deps, { engine, env }: Pick<AgentDefinition, "engine" | "env">): Redact {
@@ -20,7 +20,7 @@ export function refuseSecretAgent(deps: Deps, agent: AgentDefinition): void {
   if (found === null) return;
   throw new Fault(
     "usage",
-    `${found.where} of agent ${agent.name} holds ${found.what}, and an agent is stored with what it runs and is told. ${INSTEAD}`,
+    `${found.where} of agent ${agent.name} contains ${found.what}, and Reprise stores the texts and commands of an agent. ${INSTEAD}`,
     { facts: { agent: agent.name } },
   );
 }
@@ -30,7 +30,7 @@ export function refuseSecretMessage(deps: Deps, agent: AgentDefinition, message:
   if (what === null) return;
   throw new Fault(
     "message_invalid",
-    `The message holds ${what}, and what an agent is told is stored before it is sent. ${INSTEAD} Or type it yourself: reprise agent attach`,
+    `The message contains ${what}, and Reprise stores a message before it sends it. ${INSTEAD} Or type it yourself: reprise agent attach`,
   );
 }
 
@@ -45,7 +45,7 @@ export function refuseSecretPipeline(
     if (what === null) continue;
     throw new Fault(
       "usage",
-      `The variable ${name} holds ${what}, and a pipeline is stored with its variables. Give secrets by the environment.`,
+      `The variable ${name} contains ${what}, and Reprise stores the variables of a pipeline. Pass secrets through the environment.`,
       { facts: { variable: name } },
     );
   }
@@ -55,7 +55,7 @@ export function refuseSecretPipeline(
     if (what === null) continue;
     throw new Fault(
       "usage",
-      `Step ${name} holds ${what}, and a pipeline is stored with what it runs and says. Give secrets by the environment.`,
+      `Step ${name} contains ${what}, and Reprise stores the texts and commands of a pipeline. Pass secrets through the environment.`,
       { facts: { step: name } },
     );
   }
@@ -98,7 +98,7 @@ export function lacksOptions({ args }: AgentDefinition): boolean {
   return args.some((arg) => /\[redacted(?::\w{1,64})?\]/.test(arg));
 }
 
-const SOME = "what looks like a secret";
+const SOME = "text that looks like a secret";
 
 /** Null: none. A value that is known is told by its variable. */
 function secretIn(text: string, redact: Redact): string | null {

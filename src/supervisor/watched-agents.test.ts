@@ -50,7 +50,7 @@ test("a caller that waits too long for a turn is refused", async () => {
   await vi.advanceTimersByTimeAsync(30_000);
   expect(await second).toEqual({
     result: "refused",
-    detail: "it is busy, with its gate say; nothing was done",
+    detail: "it is busy, for example with its gate; nothing was done",
   });
   vi.useRealTimers();
   free();

@@ -113,7 +113,7 @@ export class WatchedAgents {
   ): Promise<ActResult> {
     const watched = this.#watched(id);
     const turn = { came: false, missed: false };
-    let done: ActResult = { result: "refused", detail: "it has ended, or is still being started" };
+    let done: ActResult = { result: "refused", detail: "it has ended, or is still starting" };
     let failure: unknown = null;
     const work = this.#queue(watched, async () => {
       if (turn.missed) return;
@@ -128,7 +128,7 @@ export class WatchedAgents {
     await Promise.race([work, sleep(ASK_MS, undefined, { ref: false })]);
     if (!turn.came && !this.#closed) {
       turn.missed = true;
-      return { result: "refused", detail: "it is busy, with its gate say; nothing was done" };
+      return { result: "refused", detail: "it is busy, for example with its gate; nothing was done" };
     }
     await work;
     void this.check(id);
@@ -177,7 +177,7 @@ export class WatchedAgents {
         watched.dueMs = this.#deps.clock.now() + delay;
         const detail =
           error instanceof Fault ? error.message : String(error instanceof Error ? error.stack : error);
-        this.#options.log.note("an agent could not be looked at", { agent: watched.id, detail });
+        this.#options.log.note("an agent could not be checked", { agent: watched.id, detail });
       } finally {
         watched.busy = false;
         watched.jobs -= 1;
