@@ -1,6 +1,6 @@
 /**
- * Carries out what was decided and stored. Each deed may be begun again after a crash with the same facts and is done
- * once all the same: an attempt by its number, a typed message by its key, an end by the document (I8).
+ * Carries out stored decisions. After a crash the same decision may run again and still takes effect once: an attempt by
+ * its number, a typed message by its key, an end by the document (I8).
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { Fault } from "../core/faults.ts";
@@ -19,13 +19,13 @@ import { correctionAdvice } from "./pipelines.ts";
 import { type Alive, CONTINUE, planAgentResume, type AgentResumePlan } from "./plan.ts";
 import type { Decided } from "./counts.ts";
 
-/** What a deed needs besides the facts. */
+/** Everything that an action needs besides the facts. */
 export interface ActContext {
   readonly deps: Deps;
   readonly link: HolderLink | null;
   /** Resolves when one more process may be started. */
   mayStart(): Promise<void>;
-  /** For the log. */
+  /** Writes to the daemon log. */
   note(what: string, facts: Readonly<Record<string, unknown>>): void;
 }
 
@@ -34,11 +34,11 @@ export interface ActResult {
   readonly detail: string;
 }
 
-/** The holder of an attempt that has ended copies its session before it lets go of the run. */
+/** The holder of an ended attempt copies its session before it releases the run. */
 const RELEASE_MS = 60_000;
 const POLL_MS = 50;
 
-/** `why` is what led to it, one sentence. What throws is begun again later: a bug, or a question that the store did not take whole. */
+/** `why`: the cause, one sentence. If it throws (a bug, or a question that was not fully stored), the daemon tries again later. */
 export async function carryOut(
   context: ActContext,
   snapshot: AgentSnapshot,
@@ -79,7 +79,7 @@ async function askPerson(
   return escalate(deps, snapshot, { decided, why, toContinue, toBegin });
 }
 
-/** The options of a new conversation cannot be kept; null: one may begin. What else may stand in the way can pass. */
+/** A new conversation could not keep the options. Null: it may start, because every other obstacle is temporary. */
 async function whyNoNewConversation(
   deps: Deps,
   { agent }: AgentSnapshot,
@@ -90,7 +90,7 @@ async function whyNoNewConversation(
   return fault?.code === "option_unkept" || fault?.code === "would_widen" ? fault : null;
 }
 
-/** The entry that a decision stands on; undefined: a person's, or one that the runbook does not have any more. */
+/** The runbook entry of a decision. Undefined: a person decided, or the runbook no longer has the entry. */
 function entryFor(agent: AgentRecord, decided: Decided): PolicyEntry | undefined {
   return decided.trigger === "user"
     ? undefined
@@ -101,7 +101,7 @@ async function nudge(context: ActContext, snapshot: AgentSnapshot, decided: Deci
   const message = decided.message ?? CONTINUE;
   if (snapshot.agent.definition.mode === "interactive")
     return typeMessage(context.link, message, decided.key);
-  // A headless agent has ended with its turn: the message begins its next one.
+  // A headless agent ends with its turn: the message starts the next one.
   const append = true;
   return startAttempt(context, snapshot, decided, planFor(snapshot, { message, append, kill: false }));
 }
@@ -135,7 +135,7 @@ interface ResumeOptions {
   readonly append: boolean;
   readonly kill: boolean;
   readonly fresh?: boolean;
-  /** Absent: whether the engine still has the conversation, or the run a copy, is found out when it is asked for. */
+  /** Absent: the start finds out whether the engine still has the conversation, or the run a copy. */
   readonly prior?: "lost" | "none";
 }
 
@@ -145,7 +145,7 @@ export function planFor(snapshot: AgentSnapshot, { prior, ...wish }: ResumeOptio
   return planAgentResume({ ...wish, prompt, priorSession, alive: aliveOf(snapshot), mode });
 }
 
-/** What can be done to it now. A state that is only guessed at is not typed into. */
+/** Reprise never types into an agent whose state is a guess, so an uncertain idle counts as busy. */
 function aliveOf({ run, seen }: AgentSnapshot): Alive {
   if (run?.status !== "running") return "no";
   if (seen.is !== "live") return "unresponsive";
@@ -162,7 +162,7 @@ function aliveOf({ run, seen }: AgentSnapshot): Alive {
   }
 }
 
-/** A new process, at most one by the number of its attempt. */
+/** Starts a new process, at most once per attempt number. */
 async function startAttempt(
   context: ActContext,
   snapshot: AgentSnapshot,
@@ -191,14 +191,14 @@ async function startAttempt(
     throw error;
   }
   await endIfStopped(deps, agent);
-  // Nobody knows yet whether the engine accepts now what it refused before.
+  // The engine may refuse the same options again.
   const isRefused = decided.how === "fresh" && refusedStart(run, snapshot.attempts) !== null;
   const begins = isRefused ? SAME_OPTIONS : `${NEW_CONVERSATION}${plan.why}`;
   const what = want === "resume" ? plan.why : begins;
   return { result: "ok", detail: `attempt ${wanted}: ${what}` };
 }
 
-/** `--strict` is read from the store right before: another process may have written it after this was decided. */
+/** Reads `--strict` right before the start: another process may have stored it after the decision. */
 async function forbidsNewConversation(
   { store }: Deps,
   { agent, latest }: AgentSnapshot,
@@ -209,14 +209,14 @@ async function forbidsNewConversation(
   return events.some(({ kind, attempt }) => kind === "strict" && attempt === latest);
 }
 
-/** Of a runbook it is a failure: when nothing else is left to try, a person is asked. */
+/** For a runbook's entry this is a failure, so that the next entry or a person follows. */
 function strictRefusal({ trigger }: Decided, { why }: AgentResumePlan): ActResult {
   return trigger === "user"
     ? { result: "refused", detail: `${why}, and you did not ask for a new one` }
     : { result: "failed", detail: `${why}, and --strict forbids a new one` };
 }
 
-/** In the report on an attempt that begins another conversation; what follows says why. */
+/** Marks the report of an attempt that begins a new conversation; the reason follows. Stored, so it must not change. */
 export const NEW_CONVERSATION = "a new conversation begins: ";
 
 const SAME_OPTIONS = "Reprise tries again with the options that the engine refused before";
@@ -228,7 +228,7 @@ interface RefusedStart {
   readonly error: unknown;
 }
 
-/** Null: there is none. A conversation that nobody has any more begins anew; an attempt that is there is enough. */
+/** Starts over if the conversation is lost, and accepts an attempt that already exists. Null: neither applies. */
 async function startAfterRefusal(
   context: ActContext,
   snapshot: AgentSnapshot,
@@ -250,8 +250,8 @@ async function startAfterRefusal(
 }
 
 /**
- * The attempt is there that was to be begun: by a holder whose supervisor died, or by a person who was faster, with another
- * message or in another conversation.
+ * The attempt already exists. Either a holder started it for a daemon that died, or a person started it first, perhaps
+ * with another message or in another conversation.
  */
 async function resultOfExisting(
   { store }: Deps,
@@ -268,19 +268,19 @@ function attemptConflict(n: number): ActResult {
   return { result: "refused", detail: `another process started attempt ${n} first` };
 }
 
-/** Null: that is not what the fault is about. */
+/** Null: the fault does not concern the conversation. */
 function priorOf({ code }: Fault): "lost" | "none" | null {
   if (code === "session_lost") return "lost";
   return code === "session_unknown" ? "none" : null;
 }
 
-/** Why the conversation cannot be continued; null: nothing stands in its way. Starts nothing. */
+/** Why the conversation cannot continue. Null: it can. Starts nothing. */
 export async function whyNotContinued(deps: Deps, snapshot: AgentSnapshot): Promise<string | null> {
   const bar = await whyNoContinuation(deps, snapshot);
   return bar === null || bar.code === "session_damaged" ? null : bar.message;
 }
 
-/** The conversation is lost, was never there, or lacks something. What else may stand in the way can pass. */
+/** The conversation is lost, damaged, or never existed. Null: it can continue, because every other obstacle is temporary. */
 async function whyNoContinuation(deps: Deps, { agent, run }: AgentSnapshot): Promise<Fault | null> {
   if (run === null || run.sessions.length === 0)
     return new Fault("session_unknown", "there is no conversation to continue");
@@ -289,7 +289,7 @@ async function whyNoContinuation(deps: Deps, { agent, run }: AgentSnapshot): Pro
   return priorOf(fault) !== null || fault.code === "session_damaged" ? fault : null;
 }
 
-/** What an attempt would be refused with; null: it would be started. */
+/** The Fault that would refuse an attempt. Null: it would start. */
 async function faultOf(deps: Deps, run: RunRecord, request: ResumeRequest): Promise<Fault | null> {
   try {
     await dryRun(deps, run, request);
@@ -300,7 +300,7 @@ async function faultOf(deps: Deps, run: RunRecord, request: ResumeRequest): Prom
   }
 }
 
-/** How an agent whose conversation is gone would begin another one, or why that is refused; null: it is not gone. Starts nothing. */
+/** The plan for a new conversation, or why it is refused. Null: the old conversation still exists. Starts nothing. */
 export async function planNewConversation(
   deps: Deps,
   snapshot: AgentSnapshot,
@@ -315,8 +315,8 @@ export async function planNewConversation(
 }
 
 /**
- * Why no attempt of it can ever begin: its engine refused its command line, which stays as it is; null: that is not so. An
- * engine that only wants trust may begin another time.
+ * Why no attempt can ever start: the engine refused the command line, which does not change. Null: an attempt may start,
+ * perhaps after the user trusts the directory.
  */
 export async function whyNeverStarts(deps: Deps, { agent, run }: AgentSnapshot): Promise<string | null> {
   if (run === null || run.status !== "failed") return null;
@@ -346,7 +346,7 @@ function requestFor(
   };
 }
 
-/** Waits until nobody alive owns the run. Null: it is gone. */
+/** Waits until no live process owns the run. Null: the run no longer exists. */
 async function waitUntilFree(deps: Deps, runId: string): Promise<RunRecord | null> {
   const deadline = deps.clock.mono() + RELEASE_MS;
   for (;;) {
@@ -357,7 +357,7 @@ async function waitUntilFree(deps: Deps, runId: string): Promise<RunRecord | nul
   }
 }
 
-/** Names the processes of an agent's gate. */
+/** Marks the processes of an agent's gate. */
 export function gateMarker({ runId }: AgentRecord): string {
   return `${runId}/gate`;
 }
@@ -377,7 +377,7 @@ async function gate(deps: Deps, agent: AgentRecord, decided: Decided): Promise<A
   return { result: passed ? "ok" : "failed", detail };
 }
 
-/** The process first: after a crash in between the decision is still open, and is finished. */
+/** Ends the process first: after a crash in between, the decision is still open and the next daemon finishes it. */
 async function end(
   deps: Deps,
   { agent, latest }: AgentSnapshot,

@@ -1,6 +1,6 @@
 /**
- * One step with one agent: what happened is noted, what was begun is finished, what is due is decided, stored and then
- * carried out (I8). Whoever stores a decision first carries it out; everybody else finds it in the log.
+ * One step with one agent: records progress, finishes open decisions, then decides, stores and carries out the next
+ * action (I8). The process that stores a decision carries it out; other processes find it in the log.
  */
 import type { ActionName } from "../core/runbook.ts";
 import type { DecisionRecord } from "../core/supervision.ts";
@@ -13,10 +13,10 @@ import type { AgentSnapshot } from "./snapshot.ts";
 import { isOver, occurrenceOf } from "./occurrence.ts";
 import type { Decided } from "./counts.ts";
 
-/** again: something was done, so everything is to be looked at anew. */
+/** again: the step changed something, so the caller must take a new snapshot. */
 export interface NextCheck {
   readonly again: boolean;
-  /** Wall clock; null: when something happens. */
+  /** Wall clock. Null: no deadline; the next event triggers the next check. */
   readonly dueMs: number | null;
 }
 
@@ -42,13 +42,13 @@ export async function advance(context: ActContext, snapshot: AgentSnapshot): Pro
   return AGAIN;
 }
 
-/** What a person wants done. */
+/** A person's request. */
 export interface UserRequest {
   readonly action: ActionName;
   readonly message: string | null;
   readonly how?: "kill" | "fresh";
   readonly strict?: true;
-  /** Makes it the only one of its kind; absent: the next one. */
+  /** A unique key. Absent: the next free one. */
   readonly key?: string;
 }
 
@@ -75,7 +75,7 @@ async function act(context: ActContext, snapshot: AgentSnapshot, decision: Due):
   if (decided !== null) await carryOutAndReport(context, snapshot, decided, why);
 }
 
-/** Null: that was decided already, and whoever did is at it. */
+/** Null: another process stored this decision and carries it out. */
 async function storeDecision(
   context: ActContext,
   snapshot: AgentSnapshot,
@@ -113,7 +113,7 @@ async function carryOutAndReport(
   return done;
 }
 
-/** A gate may end the supervisor itself. One that keeps doing so must not keep everybody else from being looked after. */
+/** A gate may end the daemon itself. If it does so repeatedly, it must not stop the supervision of other agents. */
 const MOST_GATE_RUNS = 5;
 
 async function finishUnreported(context: ActContext, snapshot: AgentSnapshot, open: Decided): Promise<void> {
@@ -130,7 +130,7 @@ async function finishUnreported(context: ActContext, snapshot: AgentSnapshot, op
   await carryOutAndReport(context, snapshot, open, reasonOf(snapshot));
 }
 
-/** Why something was decided is not stored: what is the matter now is told instead. */
+/** The reason of a decision is not stored, so this gives the present situation instead. */
 function reasonOf({ agent, seen }: AgentSnapshot): string {
   const { mode, policy } = agent.definition;
   const found = occurrenceOf(seen, mode, policy.idleAfterMs);
@@ -151,7 +151,7 @@ async function resultOf(
   return carryOut(context, snapshot, decided, why);
 }
 
-/** A decision that nobody has reported on: whoever made it died. */
+/** A decision without a report: the process that stored it died. */
 function unfinished({ history }: AgentSnapshot): Decided | null {
   const reported = new Set(history.flatMap((event) => (event.kind === "carried_out" ? [event.key] : [])));
   return (
@@ -159,7 +159,7 @@ function unfinished({ history }: AgentSnapshot): Decided | null {
   );
 }
 
-/** Turns that were completed since it was last looked at. */
+/** Records turns that were completed since the last check. */
 async function noteProgress(context: ActContext, snapshot: AgentSnapshot): Promise<boolean> {
   const { seen, attempt } = snapshot;
   const turn =
@@ -170,7 +170,7 @@ async function noteProgress(context: ActContext, snapshot: AgentSnapshot): Promi
           snapshot.agent.definition.mode === "headless"
         ? 1
         : 0;
-  // Of those between two looks two are enough to tell: the one that a nudge brought about, and another one.
+  // Two turns between checks are enough: the turn that answers a nudge, and one more.
   const unknown = [turn - 1, turn].filter((one) => one > 0 && !snapshot.progress.has(`${attempt}/${one}`));
   if (!unknown.includes(turn)) return false;
   let noted = false;
@@ -181,7 +181,7 @@ async function noteProgress(context: ActContext, snapshot: AgentSnapshot): Promi
   return noted;
 }
 
-/** The question to a person, when the agent goes on without an answer. */
+/** Closes the question to a person when the agent has continued without an answer. */
 async function closeOvertaken(context: ActContext, snapshot: AgentSnapshot): Promise<boolean> {
   const { openDecision, outdated, seen } = snapshot;
   if (outdated !== null) await markOvertaken(context.deps, outdated);
@@ -204,7 +204,7 @@ function escalationOf(
   return history.find((event) => event.kind === "escalated" && event.decision === decision);
 }
 
-/** Since the question was asked there is another attempt, or a turn was completed: the answer was meant for what was before. */
+/** The agent has a new attempt or a completed turn since the question, so an answer no longer fits. */
 function hasContinued(snapshot: AgentSnapshot, { id, attempt }: DecisionRecord): boolean {
   const asked = escalationOf(snapshot, id)?.seq ?? Number.POSITIVE_INFINITY;
   return (
@@ -212,7 +212,7 @@ function hasContinued(snapshot: AgentSnapshot, { id, attempt }: DecisionRecord):
   );
 }
 
-/** When what is the matter now began, where that is certain; a guess moves with every output. */
+/** When the present state began, if that is certain: the time of a guess moves with every output. */
 function sinceOf(seen: AgentSnapshot["seen"]): number {
   if (seen.is === "ended") return seen.endedAtMs;
   return seen.is === "live" && seen.observed.certain ? seen.observed.sinceMs : Number.NEGATIVE_INFINITY;
@@ -223,7 +223,7 @@ interface PendingAnswer {
   readonly request: UserRequest & { readonly key: string };
 }
 
-/** What a person answered and nobody has acted upon yet. */
+/** A person's answer that is not carried out yet. */
 async function pendingAnswer(
   { deps }: ActContext,
   { agent, history }: AgentSnapshot,
@@ -237,7 +237,7 @@ async function pendingAnswer(
     const message = decision.choice?.message ?? null;
     if (event.choice === "fresh")
       return { decision, request: { action: "resume", how: "fresh", message, key } };
-    // Continuing a conversation never begins a new one.
+    // An answer to continue never starts a new conversation.
     if (event.choice === "resume" || event.choice === "nudge")
       return { decision, request: { action: event.choice, message, strict: true, key } };
     if (event.choice === "done" || event.choice === "fail")
@@ -246,12 +246,12 @@ async function pendingAnswer(
   return null;
 }
 
-/** It was decided, or came too late for that. */
+/** The answer became a decision, or came too late. */
 function isKnown(event: AgentSnapshot["history"][number], key: string): boolean {
   return (event.kind === "decided" || event.kind === "carried_out") && event.key === key;
 }
 
-/** An answer to what was before changes nothing. */
+/** An outdated answer changes nothing. */
 async function carryOutAnswer(
   context: ActContext,
   snapshot: AgentSnapshot,

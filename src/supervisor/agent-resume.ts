@@ -1,6 +1,6 @@
 /**
- * `agent resume`: an agent that is not running goes on, and what came of it is told as it is: the same conversation, a new
- * one and why, running already, or not at all. What is told comes from the record of the attempt, not from the intention.
+ * `agent resume`: continues an agent that is not running, and reports the result: the same conversation, a new one and
+ * why, already running, or refused. The result comes from the record of the attempt, not from the plan.
  */
 import { isDirectory, movedState, movedWords } from "../state/state.ts";
 import { Fault } from "../core/faults.ts";
@@ -27,49 +27,49 @@ import type { WatchedAgents } from "./watched-agents.ts";
 import type { Decided } from "./counts.ts";
 
 export interface AgentResumeOptions {
-  /** A live one is ended first. */
+  /** End a live agent first. */
   readonly kill: boolean;
-  /** Also one that has ended. */
+  /** Resume an ended agent as well. */
   readonly ended: boolean;
-  /** It had not ended when the person asked: what brought it to its end since then counts. */
+  /** The agent was active when the person asked. It may have continued and ended since then. */
   readonly wasActive: boolean;
   /** No new conversation may begin. */
   readonly strict: boolean;
-  /** The attempts that it had when the person asked; null: nobody looked. */
+  /** The number of attempts when the person asked. Null: unknown. */
   readonly seen: number | null;
 }
 
 export interface AgentResumeResult {
   /**
-   * resumed: in its conversation. restarted: in a new one. told: it was alive and was told to go on. running: it is alive, and
-   * nothing was done. refused: it could not be, and nothing was started. strict: only a new conversation would have been
-   * possible, or (`already`) the supervisor has begun one.
+   * resumed: in its conversation. restarted: in a new one. told: it was alive and got the message. running: it is alive
+   * and unchanged. refused: nothing started. strict: only a new conversation was possible, or (`already`) the daemon has
+   * started one.
    */
   readonly result: "resumed" | "restarted" | "told" | "running" | "refused" | "strict";
-  /** One sentence: why a new conversation, why not, or what a running one is doing. */
+  /** One sentence: why a new conversation, why refused, or the state of a running agent. */
   readonly why: string;
-  /** The supervisor had brought it back by itself, since it was started. */
+  /** This daemon had already resumed the agent by its runbook. */
   readonly already: boolean;
   readonly attempt: number | null;
   readonly session: string | null;
-  /** The engine has reported the conversation that was asked for, or its store confirms it. */
+  /** The engine reported the requested conversation, or its store confirms it. */
   readonly verified: boolean;
-  /** Of a refusal: no later try can help. */
+  /** For a refusal: no later try can succeed. */
   readonly never?: true;
-  /** Of one that is running: what `--kill` would do after it ended it; absent: `--kill` would be refused. */
+  /** For a running agent: the effect of `--kill` after its end. Absent: `--kill` would be refused. */
   readonly kill?: "resume" | "fresh";
 }
 
 interface ResumeContext {
   readonly deps: Deps;
   readonly agents: Pick<WatchedAgents, "ask">;
-  /** When this supervisor was started. */
+  /** When this daemon started. */
   readonly sinceMs: number;
-  /** The attempts that a person was told of as brought back: `<runId>/<attempt>`. */
+  /** Attempts that a person has seen reported as resumed: `<runId>/<attempt>`. */
   readonly reported: Set<string>;
 }
 
-/** Nothing is changed before it is certain that it will be tried. */
+/** Changes nothing before it is certain that a start will be tried. */
 export async function resumeAgent(
   place: ResumeContext,
   id: string,
@@ -99,7 +99,7 @@ export async function resumeAgent(
       resumedSince(place, snapshot, options) ??
       (await refusalBefore(deps, snapshot, options));
     if (said !== null) return { result: "refused", detail: said.why };
-    // One that is ended first is its runbook's as soon as it has ended.
+    // The runbook may act as soon as `--kill` has ended the agent.
     if (options.strict && options.kill) await appendStrict(deps, snapshot);
     const did = await actForUser(context, snapshot, {
       action: "resume",
@@ -107,7 +107,7 @@ export async function resumeAgent(
       ...(options.kill ? { how: "kill" as const } : {}),
       ...(options.strict ? { strict: true as const } : {}),
     });
-    // One that had ended and cannot be brought back is as it was: nothing is asked about it.
+    // An ended agent that cannot be resumed keeps its end, and raises no question.
     const { phase, reason } = found.record;
     if (did.result !== "ok" && phase !== "active") await endAgent(deps, id, phase, reason ?? "");
     said = await recordedResult(context, snapshot, did);
@@ -118,8 +118,8 @@ export async function resumeAgent(
 }
 
 /**
- * `--strict`, stored before the supervisor is asked or even started: a supervisor that starts acts by its runbooks at once.
- * A live agent needs no such note, and would keep it for an end that comes much later.
+ * Stores `--strict` before the daemon starts, because a new daemon acts on its runbooks at once. Stores nothing for a live
+ * agent: the event would apply to an end that comes much later.
  */
 export async function storeStrict(deps: Deps, agent: AgentRecord): Promise<void> {
   const run = await runOf(deps, agent);
@@ -131,7 +131,7 @@ async function appendStrict({ store, clock }: Deps, { agent, latest }: AgentSnap
   await store.appendEvent(toStored(agent.runId, { kind: "strict", at: clock.now(), attempt: latest }));
 }
 
-/** Why it is not even tried; null: it is. */
+/** A refusal before anything is tried. Null: try it. */
 async function refusalBefore(
   deps: Deps,
   snapshot: AgentSnapshot,
@@ -146,7 +146,7 @@ async function refusalBefore(
   return why === null ? null : { ...refused(why), result: "strict" };
 }
 
-/** It is alive and is left alone; null: it is not, or it shall not be. */
+/** The result for a live agent that stays as it is. Null: it is not alive, or must not stay. */
 function leftRunning(
   place: ResumeContext,
   snapshot: AgentSnapshot,
@@ -170,7 +170,7 @@ function leftRunning(
   );
 }
 
-/** Since the person asked it was brought back, and its turn is over already: it is not told to go on a second time. */
+/** The agent was resumed after the person asked, and its turn is over: it must not get the message twice. */
 function resumedSince(
   place: ResumeContext,
   snapshot: AgentSnapshot,
@@ -181,8 +181,8 @@ function resumedSince(
 }
 
 /**
- * This supervisor has brought it back by its runbook before it was asked to; null: it has not, or that was told. A new
- * conversation is none for `--strict`, however often it is asked.
+ * The result for an agent that this daemon resumed by its runbook before the request. Null: it did not, or an earlier
+ * request reported it. With `--strict`, every request reports a new conversation as a refusal.
  */
 function resumedByDaemon(
   { sinceMs, reported }: ResumeContext,
@@ -199,7 +199,7 @@ function resumedByDaemon(
   if (attempt.kind === "fresh" && strict) return { result: "strict", why: why(), ...facts };
   const key = `${run.runId}/${attempt.n}`;
   if (reported.has(key) || (attempt.kind !== "fresh" && attempt.kind !== "resume")) return null;
-  // A headless agent that was nudged got its next attempt, and was not gone.
+  // A nudge gives a headless agent its next attempt; that is not a resume.
   if (attempt.kind === "resume" && decided.action !== "resume") return null;
   reported.add(key);
   return attempt.kind === "resume"
@@ -214,12 +214,12 @@ function stateOf(snapshot: AgentSnapshot): string {
     : `it is ${state}`;
 }
 
-/** What `agent resume` would do for an agent that has ended, as far as its run tells. */
+/** What `agent resume` would do for an ended agent, as far as its run shows. */
 export type ResumeForecast =
   | { readonly way: "resume" }
-  /** Its conversation is gone: a new one begins. */
+  /** Its conversation is lost: a new one would start. */
   | { readonly way: "fresh"; readonly why: string }
-  /** It would be skipped. `todo`: what helps, one sentence. `later`: after that it can be resumed. */
+  /** It would be skipped. `todo`: the next step for the user. `later`: a resume works after that step. */
   | { readonly way: "none"; readonly why: string; readonly todo: string; readonly later: boolean };
 
 export async function forecastResume(deps: Deps, agent: AgentRecord): Promise<ResumeForecast> {
@@ -242,13 +242,13 @@ export async function forecastResume(deps: Deps, agent: AgentRecord): Promise<Re
   if (why === null) return { way: "resume" };
   const plan = await planNewConversation(deps, snapshot);
   if (plan !== null && !(plan instanceof Fault)) return { way: "fresh", why: plan.why };
-  // What else is offered for a run is no way to continue it.
+  // Other offers for a run do not continue it.
   const todo = next.startsWith("reprise resume ") ? `First: ${next}` : `Look at it: reprise show ${agent.id}`;
   const bar = plan === null ? "" : `. A new conversation is not possible: ${plan.message.replace(/\.$/, "")}`;
   return { way: "none", why: `${why}${bar}`, todo, later: true };
 }
 
-/** A refusal with the command that helps, where there is one and the refusal does not name it. */
+/** A refusal with the command that helps, unless it is unknown or already named. */
 async function withAdvice(deps: Deps, agent: AgentRecord, why: string): Promise<string> {
   const back = await forecastResume(deps, agent);
   const command = back.way === "none" ? /^First: (.*)$/.exec(back.todo)?.[1] : undefined;
@@ -256,7 +256,7 @@ async function withAdvice(deps: Deps, agent: AgentRecord, why: string): Promise<
   return `${why} First: \`${command}\`. Then: \`${(await commandToResume(deps, agent.id)).command}\`.`;
 }
 
-/** What brings an agent back. `pipeline`: it has failed with its agent, or was cancelled, and goes on by the same command. */
+/** The command that continues an agent. `pipeline`: the ended pipeline that continues with it. */
 export interface ResumeCommand {
   readonly command: string;
   readonly pipeline: string | null;
@@ -269,13 +269,13 @@ export async function commandToResume(deps: Deps, id: string): Promise<ResumeCom
   if (agent === null || found === null) return alone;
   const { record } = found;
   const isItsStep = stepRecordOf(record, record.step)?.agent === id;
-  // The supervisor may not have looked since the agent was stopped.
+  // The daemon may not have checked the pipeline since the agent was stopped.
   const isOver = record.phase === "failed" || record.phase === "cancelled" || agent.phase === "stopped";
   if (!isItsStep || !isOver || record.phase === "done") return alone;
   return { command: `reprise pipeline resume ${record.id}`, pipeline: record.id };
 }
 
-/** The same for a pipeline that has ended before it was done. */
+/** The same for a pipeline that failed or was cancelled. */
 export async function forecastPipelineResume(deps: Deps, record: PipelineRecord): Promise<ResumeForecast> {
   const { definition, vars, workspace } = record;
   const moved = movedState(deps.state.root, workspace);
@@ -294,7 +294,7 @@ export async function forecastPipelineResume(deps: Deps, record: PipelineRecord)
   return forecastResume(deps, agent);
 }
 
-/** What was carried out, as it is recorded now. */
+/** The result as the store records it. */
 async function recordedResult(
   { deps }: ActContext,
   snapshot: AgentSnapshot,
@@ -313,7 +313,7 @@ async function recordedResult(
   return { result: "restarted", why, already: false, ...facts };
 }
 
-/** Why this attempt began a new conversation, as far as it was noted. */
+/** Why this attempt started a new conversation, as far as the log shows. */
 function whyNewConversation(
   { runId }: AgentRecord,
   history: AgentSnapshot["history"],
@@ -325,7 +325,7 @@ function whyNewConversation(
   return detail.split(NEW_CONVERSATION)[1] ?? "the old one could not be continued";
 }
 
-/** The last decision for an attempt: earlier ones came to nothing. */
+/** The last decision for an attempt; earlier ones had no effect. */
 function decisionFor(history: AgentSnapshot["history"], attempt: number): Decided | undefined {
   return history.findLast(
     (event): event is Decided => event.kind === "decided" && event.newAttempt === attempt,

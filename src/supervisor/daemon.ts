@@ -1,8 +1,8 @@
 /**
- * The daemon: one process that watches every agent of a state directory and does what their runbooks say.
+ * The daemon: one process that watches every agent of a state directory and acts by the runbooks.
  *
- * Disposable. It holds no agent and keeps nothing but what the store has: killed at any moment, the next one finds
- * everything again. Only one runs, by a lock that the kernel releases.
+ * It holds no agent, and the store has everything it knows, so it may be killed at any moment and the next daemon
+ * continues. A lock that the kernel releases allows one daemon.
  */
 import { randomBytes } from "node:crypto";
 import { lstatSync } from "node:fs";
@@ -34,19 +34,19 @@ export interface DaemonOptions {
 
 const TICK_MS = 1_000;
 const SWEEP_MS = 30_000;
-/** A clock that moved by so much more than time passed: the machine slept, or somebody set it. */
+/** A larger difference between wall clock and elapsed time: the machine slept, or someone set the clock. */
 const JUMP_MS = 10_000;
-/** A tick that comes so late: we were stopped, and what was said meanwhile is heard before anything is judged. */
+/** After a tick this late, the daemon was suspended: it reads the holders' reports before it decides. */
 const LATE_MS = 5_000;
 const BETWEEN_STARTS_MS = 1_000;
-/** What it stands on is looked after so often; it begins anew at most that often, too. */
+/** How often the daemon checks its own files, and so how often it restarts at most. */
 const GUARD_MS = 10_000;
-/** A deed that is under way when its agent is stopped notices that so soon. */
+/** How long a stop waits for an action that is under way. */
 const STOP_MS = 20_000;
 
 /**
- * Resolves when it was asked to stop, or when what it stands on was taken away; then another one has been started that
- * begins with what is there. Faults: another one runs, or there is no place for the socket.
+ * Resolves when the daemon was asked to stop, or has lost its files; in the second case it has started a new daemon.
+ * Faults: another daemon runs, or the socket's path is too long.
  */
 export async function runDaemon(deps: Deps, options: DaemonOptions): Promise<void> {
   assertOwnState(deps);
@@ -109,9 +109,9 @@ interface Failure {
 }
 
 /**
- * What a daemon stands on: state directory, lock, socket, token, index. A socket or a token that was removed is made
- * again. Without its own lock it may not be the only one, and an index that was removed under it cannot be opened
- * again in this process: it would answer, and watch nobody.
+ * Checks the daemon's state directory, lock, socket, token and index. Creates a removed socket or token again. Without its
+ * lock, a second daemon may run. A replaced index cannot be opened again in this process, which would then watch no
+ * agent. Both need a new process.
  */
 function integrityCheck(
   deps: Deps,
@@ -139,20 +139,20 @@ function integrityCheck(
   };
 }
 
-/** Which file is there; null: none. By its path alone: opening the lock's file would give the lock away. */
+/** Identifies the file at a path. Null: missing. Never opens it: closing the lock's file would release the lock. */
 function fileAt(path: string): string | null {
   const stats = lstatSync(path, { throwIfNoEntry: false });
   return stats === undefined ? null : `${stats.dev}:${stats.ino}`;
 }
 
-/** Agents and pipelines of one state directory, looked at when their time comes. */
+/** Checks the agents and pipelines of one state directory when they are due. */
 class Supervision {
   readonly agents: WatchedAgents;
   readonly #pipelines: PipelineDriver;
   readonly #deps: Deps;
   readonly #log: DaemonLog;
   readonly #pulse: ClockWatch;
-  /** By the monotonic clock. */
+  /** On the monotonic clock. */
   #sweptAt: number;
 
   constructor(deps: Deps, log: DaemonLog) {
@@ -178,14 +178,14 @@ class Supervision {
     });
   }
 
-  /** What a crash left half done, and everything else. */
+  /** Finishes interrupted stops and removals, and checks everything. */
   async begin(): Promise<void> {
     const unfinished = [finishStops, finishRemovals].map((finish) => this.#try(() => finish(this.#deps)));
     await Promise.all([...unfinished, this.sweep()]);
   }
 
   tick(): void {
-    // Stopped for a while: what holders said meanwhile is heard first.
+    // After a suspension, the holders' reports come first.
     if (!this.#pulse.tick()) return;
     this.agents.tick();
     if (this.#deps.clock.mono() - this.#sweptAt >= SWEEP_MS) void this.sweep();
@@ -193,7 +193,7 @@ class Supervision {
 
   async sweep(): Promise<void> {
     this.#sweptAt = this.#deps.clock.mono();
-    // A look at an agent may last as long as its gate: pipelines do not wait for it.
+    // The check of an agent may last as long as its gate; pipelines do not wait for it.
     await Promise.all([this.#try(() => this.#pipelines.check()), this.#try(() => this.agents.sweep())]);
   }
 
@@ -202,7 +202,7 @@ class Supervision {
     await this.#pipelines.stop();
   }
 
-  /** The index may be busy or full: the next sweep is soon. */
+  /** The index may be busy or full; the next sweep follows soon. */
   async #try(work: () => Promise<void>): Promise<void> {
     try {
       await work();
@@ -247,7 +247,7 @@ function methodsFor(deps: Deps, watch: Supervision, sinceMs: number): Record<str
   };
 }
 
-/** Not in turn with other deeds: one that takes long, or is about to start a process, is ended with it. */
+/** Does not wait for other actions of the agent: a long action, or a start, ends with the stop. */
 async function stop(deps: Deps, agents: WatchedAgents, id: string): Promise<DaemonAnswer> {
   const done = await stopAgent(deps, id);
   if (!done) return { done, why: "it has already ended" };
@@ -278,7 +278,7 @@ function agentIn(params: JsonObject): string {
   return id;
 }
 
-/** One process a second, whoever asks. */
+/** One new process per second, for all agents together. */
 function throttle(deps: Deps): () => Promise<void> {
   let next = 0;
   return async () => {
@@ -301,7 +301,7 @@ class ClockWatch {
     this.#mono = deps.clock.mono();
   }
 
-  /** False: this tick came so late that the world is heard first. */
+  /** False: the tick came late, so reports come before decisions. */
   tick(): boolean {
     const [wall, mono] = [this.#deps.clock.now(), this.#deps.clock.mono()];
     const passed = mono - this.#mono;

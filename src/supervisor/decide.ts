@@ -1,8 +1,8 @@
 /**
- * What the supervisor does next about one agent: facts in, one decision out.
+ * Decides the next action for one agent: facts in, one decision out. Pure.
  *
- * Pure on purpose. The daemon observes, calls `decide`, stores the decision under its key and only then acts (I8): a
- * crash in between loses nothing and does nothing twice, and the same situation has the same key in any process.
+ * The daemon observes, calls `decide`, stores the decision under its key and only then acts (I8). The same situation has
+ * the same key in every process, so a crash in between loses nothing and repeats nothing.
  */
 import type { Trouble } from "../core/events.ts";
 import type { ActionName, AgentMode, PolicyEntry, Trigger } from "../core/runbook.ts";
@@ -32,19 +32,19 @@ export interface SupervisionFacts {
   /** Wall clock, milliseconds. */
   readonly now: number;
   readonly agent: AgentRecord;
-  /** The attempt that `seen` is about, and the newest one that the run has. */
+  /** The attempt of `seen`, and the newest attempt of the run. */
   readonly attempt: number;
   readonly latest: number;
   readonly seen: ProcessState;
-  /** Attempts before this one that have ended. */
+  /** Earlier attempts that have ended. */
   readonly ended: readonly EndedAttempt[];
   /** Everything about this run, in order of `seq`. */
   readonly history: readonly SupervisionEvent[];
-  /** The question to a person that is open, if there is one. */
+  /** The open question to a person. Null: none. */
   readonly openDecision: string | null;
-  /** When the wall clock last moved by more than 10 s on its own; null: never. */
+  /** When the wall clock last jumped by more than 10 s. Null: never. */
   readonly clockJumpMs: number | null;
-  /** In [0, 1), the same each time it is asked for this attempt (`chanceOf`). */
+  /** In [0, 1), constant per attempt (`jitterOf`). */
   readonly jitter: number;
 }
 
@@ -55,15 +55,15 @@ export type NextAction =
       /** Always later than now. */
       readonly untilMs: number;
       readonly trigger: Trigger;
-      /** What comes then, if nothing changes. */
+      /** The action at that time, if nothing changes. */
       readonly next: ActionName;
       readonly why: string;
     }
   | ({ readonly do: "act"; readonly entry: PolicyEntry; readonly tries: number } & PendingDecision)
-  /** Nothing is left to try: a person is to be asked. `position` is one behind the last entry. */
+  /** No entry is left: Reprise asks a person. `position` is one after the last entry. */
   | ({ readonly do: "exhausted" } & PendingDecision);
 
-/** What is stored before anything is done. */
+/** The part that Reprise stores before it acts. */
 interface PendingDecision {
   readonly trigger: Trigger;
   readonly position: number;
@@ -115,7 +115,7 @@ export function decide(facts: SupervisionFacts): NextAction {
   };
 }
 
-/** Reasons to leave the agent alone that do not depend on what it is doing. */
+/** Reasons to leave the agent alone that do not depend on its state. */
 function whyNoAction(facts: SupervisionFacts): NoAction | null {
   const { agent, attempt, latest, history, openDecision } = facts;
   if (agent.phase !== "active") return { because: "ended", why: `the agent is ${agent.phase}` };
@@ -125,7 +125,7 @@ function whyNoAction(facts: SupervisionFacts): NoAction | null {
   return openDecision === null ? null : { because: "asked", why: `decision ${openDecision} is open` };
 }
 
-/** What this very occurrence was answered with before, as far as that settles it. */
+/** An earlier answer to this same occurrence, if it still counts. */
 function earlierAnswer(
   facts: SupervisionFacts,
   found: Occurrence,
@@ -148,7 +148,7 @@ function earlierAnswer(
   if (last.trigger !== found.trigger) return null;
   if (last.action === "escalate") {
     if (report.result !== "ok") return settles(ASK_AGAIN_MS);
-    // A completed turn that was heard of late has overtaken the question, and this state is still there.
+    // A completed turn that was reported late has overtaken the question, and the state persists.
     if (history.some((event) => event.kind === "progress" && event.seq > report.seq)) return null;
     return { do: "nothing", because: "settled", why: "a person was asked and dismissed the question" };
   }
@@ -160,21 +160,21 @@ function earlierAnswer(
   return { do: "act", entry: DONE, tries: 1, ...pendingDecision(facts, found, last.position), why };
 }
 
-/** An agent that was spoken to needs a moment until it shows; nothing else is tried before. */
+/** After a message, an agent needs a moment before its state changes; nothing else is tried until then. */
 interface Settling {
   readonly do: "wait";
   readonly untilMs: number;
 }
 
 const SETTLE_MS = 30_000;
-/** A question that could not be asked is asked again after that long. */
+/** How long to wait before a failed question is asked again. */
 const ASK_AGAIN_MS = 60_000;
 
 type EntryChoice =
   | { readonly entry: PolicyEntry; readonly position: number; readonly tries: readonly Decided[] }
   | { readonly entry: null; readonly why: string };
 
-/** The first entry that answers this, has tries left and may be used. */
+/** The first entry that matches, has tries left and is allowed. */
 function chooseEntry(facts: SupervisionFacts, found: Occurrence): EntryChoice {
   const { policy, mode } = facts.agent.definition;
   const entries = policy.on[found.trigger];
@@ -201,7 +201,7 @@ function chooseEntry(facts: SupervisionFacts, found: Occurrence): EntryChoice {
   return { entry: null, why };
 }
 
-/** Why this entry is not tried now; null: it may be. */
+/** Why this entry has no tries left. Null: it has some. */
 function whySpent(
   facts: SupervisionFacts,
   found: Occurrence,
@@ -209,7 +209,7 @@ function whySpent(
   tries: readonly Decided[],
 ): string | null {
   const { attempt, now } = facts;
-  // A gate looks at work, which is the same as long as the state is.
+  // A gate checks the work, which does not change during one state.
   const since = plausibleTime(found.sinceMs, now);
   const isOfThis = (one: Decided) => one.attempt === attempt && plausibleTime(one.at, now) >= since;
   const hasLooked = entry.action === "gate" && tries.some(isOfThis);
@@ -218,7 +218,7 @@ function whySpent(
   return `${entry.action} was tried ${times}${whyItFailed(facts, tries)}`;
 }
 
-/** What came of the last of them, where it came to nothing. */
+/** The failure of the last try, as an appendix to a sentence. Empty: it did not fail. */
 function whyItFailed({ history }: SupervisionFacts, tries: readonly Decided[]): string {
   const last = tries.at(-1);
   const report = last === undefined ? null : reportOf(history, last.key);
@@ -230,7 +230,7 @@ function answers(entry: PolicyEntry, { trigger, trouble }: Occurrence): boolean 
   return trigger !== "error" || entry.match === "any" || entry.match === trouble?.kind;
 }
 
-/** A headless agent is nudged by a new process; one that is alive is spoken to. */
+/** A nudge of a headless agent starts a process; a live UI gets the message typed. */
 function startsProcess(entry: PolicyEntry, seen: ProcessState, mode: AgentMode): boolean {
   if (entry.action === "nudge") return mode === "headless";
   return entry.action === "resume" && seen.is !== "live";
@@ -238,7 +238,7 @@ function startsProcess(entry: PolicyEntry, seen: ProcessState, mode: AgentMode):
 
 const MOST_FAILURES = 5;
 
-/** Why no process may be started now; null: one may. */
+/** Why no process may start now. Null: it may. */
 function whyNoRestart(facts: SupervisionFacts, found: Occurrence): string | null {
   const { agent, latest, seen, ended, history } = facts;
   const { policy, mode } = agent.definition;
@@ -256,7 +256,7 @@ function whyNoRetry(facts: SupervisionFacts, found: Occurrence, entry: PolicyEnt
   return entry.action === "resume" ? whyTroubleStays(facts, found) : null;
 }
 
-/** Trying again does not help against these. */
+/** A retry does not help against these. */
 const LASTING: Readonly<Partial<Record<Trouble["kind"], string>>> = {
   auth: "its engine asks for a login",
   quota: "its quota is used up",
@@ -273,7 +273,7 @@ function whyTroubleStays({ now }: SupervisionFacts, { trouble, sinceMs }: Occurr
   return LASTING[trouble.kind] ?? null;
 }
 
-/** After a sleep everything looks dead or idle. A jump that lies ahead is of a clock that was set back again. */
+/** After a sleep every agent looks dead or idle. A jump in the future means that the clock was set back since. */
 function graceOf({ clockJumpMs, now }: SupervisionFacts, { trigger }: Occurrence): number {
   if (clockJumpMs === null || clockJumpMs > now || trigger === "error" || trigger === "prompt") return 0;
   return clockJumpMs + GRACE_MS;
@@ -294,7 +294,7 @@ function pendingDecision(facts: SupervisionFacts, found: Occurrence, position: n
   return { trigger, position, count, key, why: what, trouble };
 }
 
-/** What a completed headless turn without on_idle, and a gate that passed, lead to. */
+/** The result of a completed headless turn without on_idle, and of a passed gate. */
 const DONE: PolicyEntry = {
   action: "done",
   message: null,

@@ -1,6 +1,6 @@
 /**
- * Asking a person: the decision document with what happened, the agent's last words and numbered options; and taking
- * the answer. Both are in the store before anything is done about them.
+ * Decisions: the questions to a person, with facts, the agent's last words and numbered options, and their answers.
+ * Reprise stores both before it acts on them.
  */
 import { Fault } from "../core/faults.ts";
 import type { Trigger } from "../core/runbook.ts";
@@ -22,7 +22,7 @@ const LAST_WORDS = { cols: 120, rows: 20 };
 const MAX_WORDS = 4_000;
 const MAX_WHAT = 2_000;
 
-/** The id of the question, which follows from the decision: so a crash in between asks the same question, once. */
+/** Returns the id of the question. It follows from the decision, so after a crash the same question is asked once. */
 export async function escalate(deps: Deps, snapshot: AgentSnapshot, asked: AskedDecision): Promise<string> {
   const { decided } = asked;
   const id = `${snapshot.agent.id}-${decided.seq}`;
@@ -36,7 +36,7 @@ export async function escalate(deps: Deps, snapshot: AgentSnapshot, asked: Asked
       decision: id,
     }),
   );
-  // Whoever stored it may have died before anybody was told: rather twice than never.
+  // The process that stored it may have died before the notification: better two notifications than none.
   const stored = await getDecision(deps, id);
   if (stored?.state === "open") await notify(deps, stored);
   return id;
@@ -45,9 +45,9 @@ export async function escalate(deps: Deps, snapshot: AgentSnapshot, asked: Asked
 export interface AskedDecision {
   readonly decided: Decided;
   readonly why: string;
-  /** Why its conversation cannot be continued; null: it is there, or nobody can tell yet. */
+  /** Why the conversation cannot continue. Null: it can, or the answer is not known yet. */
   readonly toContinue: Fault | null;
-  /** Why no new one can begin; null: one may. */
+  /** Why no new conversation can start. Null: it can. */
   readonly toBegin: Fault | null;
 }
 
@@ -87,7 +87,7 @@ async function newDecision(
   };
 }
 
-/** What keeps it from going on, and a command that helps; without what is said already. */
+/** The obstacles to continuing and a command that helps, without repeating `said`. */
 async function obstaclesOf(
   deps: Deps,
   { run }: AgentSnapshot,
@@ -105,7 +105,7 @@ async function obstaclesOf(
 const asSentence = (text: string) => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 const withoutDot = (text: string) => text.replace(/\.$/, "");
 
-/** What was last decided about this, if it failed. */
+/** The last decision about this trigger, if it failed. */
 function triedBefore(history: AgentSnapshot["history"], { seq, attempt, trigger }: Decided): string | null {
   const last = history.findLast(
     (event): event is Decided => event.kind === "decided" && event.attempt === attempt && event.seq < seq,
@@ -122,7 +122,7 @@ function troubleOf({ seen }: AgentSnapshot): DecisionRecord["trouble"] {
   return seen.observed.activity.trouble;
 }
 
-/** Without them the question is still a question. */
+/** Empty if the tape cannot be read: the question is useful without them. */
 async function lastWords(deps: Deps, { run, seen }: AgentSnapshot): Promise<string> {
   if (run === null) return "";
   try {
@@ -148,7 +148,7 @@ const OPTIONS = {
   leave: { label: "leave it as it is", does: "dismiss" },
 } as const satisfies Record<string, Option>;
 
-/** Only what can be done: a conversation that is gone is not continued, and nothing more is said in it. */
+/** Offers only possible options: a lost conversation offers neither resume nor nudge. */
 function optionsFor(
   trigger: Trigger,
   { seen, agent, run, attempts }: AgentSnapshot,
@@ -159,7 +159,7 @@ function optionsFor(
   if (seen.is === "unresponsive") return [run?.sessions.length === 0 ? killFresh : kill, fail, leave];
   if (trigger === "prompt") return [dismiss, done, fail];
   const anew = toBegin === null ? [fresh] : [];
-  // Nobody can attach to a process that has ended.
+  // An ended process cannot be attached to.
   const stay = seen.is === "live" ? dismiss : leave;
   if (toContinue !== null) return [...anew, done, fail, stay];
   if (trigger === "idle") return [nudge, done, fail, stay];
@@ -168,7 +168,7 @@ function optionsFor(
 }
 
 function readDecision(document: Document): DecisionRecord {
-  // Written by us alone, with a checksum.
+  // Only Reprise writes documents, with a checksum.
   return document.data as unknown as DecisionRecord;
 }
 
@@ -177,7 +177,7 @@ export async function getDecision(deps: Deps, id: string): Promise<DecisionRecor
   return document === null ? null : readDecision(document);
 }
 
-/** Oldest first, each as it is now: the supervisor may not have looked since its agent went on. */
+/** Oldest first. Shows a decision as overtaken even if the daemon has not checked its agent yet. */
 export async function listDecisions(
   deps: Deps,
   { open }: { readonly open?: true } = {},
@@ -191,7 +191,7 @@ export async function listDecisions(
   return decisions;
 }
 
-/** The agent has another attempt than the one that the question is about, or has ended. */
+/** The agent has a newer attempt than the question, or has ended. */
 async function isOutdated(deps: Deps, { agentId, runId, attempt }: DecisionRecord): Promise<boolean> {
   try {
     const agent = await agentOf(deps, agentId);
@@ -204,8 +204,8 @@ async function isOutdated(deps: Deps, { agentId, runId, attempt }: DecisionRecor
 }
 
 /**
- * A person's choice, stored; the daemon carries it out, now or when it runs again. Faults: unknown, answered or
- * overtaken already, no such option.
+ * Stores a person's choice; the daemon carries it out, now or at its next start. Faults: the decision is unknown,
+ * resolved or overtaken, or has no such option.
  */
 export async function resolveDecision(
   deps: Deps,
@@ -233,7 +233,7 @@ export async function resolveDecision(
   }
 }
 
-/** An answer to a question that is none any more. */
+/** The fault for an answer to a closed question. */
 export function lateAnswerFault({ id, agentId, state }: DecisionRecord): Fault {
   const facts = { id, state: state === "resolved" ? state : "overtaken" };
   const what =
@@ -252,7 +252,7 @@ async function appendAnswer(
   await deps.store.appendEvent(toStored(runId, { kind: "answered", at, attempt, decision: id, choice }));
 }
 
-/** Answers whose event is missing: whoever answered died between the document and it. True: there was one. */
+/** Appends missing events of answers: a process may have died after it stored the document. True: it appended some. */
 export async function restoreAnswerEvents(
   deps: Deps,
   { history, openDecision }: AgentSnapshot,
@@ -270,7 +270,7 @@ export async function restoreAnswerEvents(
   return mended;
 }
 
-/** What happened since has answered the question, or came before the answer to it was acted upon. */
+/** Closes a question that no longer fits the agent's state, even if its answer is not carried out yet. */
 export async function markOvertaken(deps: Deps, id: string): Promise<void> {
   const document = await deps.store.getDocument("decision", id);
   if (document === null) return;
@@ -278,7 +278,7 @@ export async function markOvertaken(deps: Deps, id: string): Promise<void> {
   if (record.state !== "overtaken") await replace(deps, document, { ...record, state: "overtaken" });
 }
 
-/** Questions about an agent that has ended. */
+/** Closes the questions about an ended agent. */
 export async function markAllOvertaken(deps: Deps, agent: AgentRecord): Promise<void> {
   for (const document of await deps.store.listDocuments("decision", { open: true })) {
     if (readDecision(document).agentId === agent.id) await markOvertaken(deps, document.id);

@@ -1,6 +1,6 @@
 /**
- * When an entry may be tried at the earliest. Pure: every time is reckoned from something that was recorded, never from
- * now, so a delay ends.
+ * The earliest time for a try of an entry. Pure. Every time derives from recorded times, never from now, so every delay
+ * ends.
  */
 import type { Trouble } from "../core/events.ts";
 import type { PolicyEntry } from "../core/runbook.ts";
@@ -11,13 +11,13 @@ const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 
-/** A reset that is further away than this is not waited for. */
+/** Reprise does not wait for a reset that is further away. */
 export const LONGEST_WAIT_MS = 8 * 24 * HOUR;
-/** What an engine that names no reset is given: after the first failure, the second, … */
+/** The waits for a limit without a reset time: after the first failure, the second, … */
 const BACKOFF_MS = [15 * MINUTE, 30 * MINUTE, HOUR, 2 * HOUR, 4 * HOUR];
 const RESTART_MS = 5 * SECOND;
 const LONGEST_RESTART_MS = 15 * MINUTE;
-/** What was recorded and lies further ahead than this was recorded by another clock than today's. */
+/** A recorded time further in the future comes from a clock that was set back since. */
 const SKEW_MS = MINUTE;
 
 export interface DelayFacts {
@@ -31,7 +31,7 @@ export interface DelayFacts {
   readonly restarts: readonly Decided[];
 }
 
-/** A time of a clock that has been set back since counts as long past: nobody waits for it. */
+/** The time, or minus infinity if the clock was set back since it was recorded: Reprise never waits for such a time. */
 export function plausibleTime(time: number, now: number): number {
   return time > now + SKEW_MS ? Number.NEGATIVE_INFINITY : time;
 }
@@ -50,14 +50,14 @@ export function earliestTry({ now, ...facts }: DelayFacts): number {
   return Math.max(...times);
 }
 
-/** An idle agent is due ahead of time by `idle_after`, so its beginning is what is believed or not. */
+/** `dueMs` of an idle agent lies in the future by `idle_after`, so the plausibility check uses `sinceMs`. */
 export function dueAt({ sinceMs, dueMs }: Occurrence, now: number): number {
   return plausibleTime(sinceMs, now) === sinceMs ? dueMs : Number.NEGATIVE_INFINITY;
 }
 
 type Recorded = Omit<DelayFacts, "now">;
 
-/** Null: none is named, or one that had passed already when it was named. */
+/** Null: the engine named no reset, or a reset that had already passed. */
 export function resetOf(trouble: Trouble | null, sinceMs: number): number | null {
   const reset = trouble?.resetsAt === undefined ? Number.NaN : Date.parse(trouble.resetsAt);
   return Number.isFinite(reset) && reset > sinceMs ? reset : null;
@@ -68,21 +68,21 @@ function afterReset({ occurrence, jitter }: Recorded): number {
   return reset === null ? Number.NEGATIVE_INFINITY : reset + MINUTE + jitter * 2 * MINUTE;
 }
 
-/** The backoff, unless the engine or the runbook says how long. */
+/** The backoff, unless the engine or the runbook sets the time. */
 function limitDelay({ occurrence, entry, tries, jitter }: Recorded): number {
   if (entry.cooldownMs > 0 || resetOf(occurrence.trouble, occurrence.sinceMs) !== null) return 0;
   const step = BACKOFF_MS[Math.min(tries.length, BACKOFF_MS.length - 1)] ?? 0;
   return step * (1 + 0.2 * jitter);
 }
 
-/** The first restart comes at once, the others ever later. */
+/** The first restart has no delay; each later one waits longer. */
 function restartDelay({ restarts, jitter }: Recorded): number {
   if (restarts.length === 0) return 0;
   const delay = Math.min(RESTART_MS * 2 ** (restarts.length - 1), LONGEST_RESTART_MS);
   return delay * (0.8 + 0.4 * jitter);
 }
 
-/** A number in [0, 1) that is the same each time it is asked for: a wait must not move while it lasts. */
+/** A constant number in [0, 1) per attempt: a random one would move the end of a wait. */
 export function jitterOf(runId: string, attempt: number): number {
   let hash = 0x81_1c_9d_c5;
   for (const letter of `${runId}/${attempt}`) {

@@ -1,8 +1,8 @@
 /**
- * Takes pipelines from step to step: runs commands, starts agents, stores what came of it.
+ * Drives pipelines from step to step: runs commands, starts agents, stores the results.
  *
- * One driver at a time, in the daemon; everybody else changes a record and lets it look. After a crash an agent that was
- * started is found again by its document, and a command that was running is ended and run again.
+ * Only the daemon drives. Other processes change a record and ask the daemon to check it. After a crash, the driver finds
+ * a started agent by its document, and ends and repeats a command that was running.
  */
 import { isAbsolute, join, relative } from "node:path";
 import { Fault } from "../core/faults.ts";
@@ -26,9 +26,9 @@ import {
 } from "./pipelines.ts";
 import { agentStarted, stepRecordOf, nextOf, stepEnded } from "./reduce.ts";
 
-/** What a driver asks of those who know agents. */
+/** The driver's access to agents. */
 export interface AgentControl {
-  /** Records the agent before anything is started. A start that is refused is a fault. */
+  /** Records the agent before it starts anything. Throws the Fault of a refused start. */
   start(
     definition: AgentDefinition,
     source: RunbookSource,
@@ -41,16 +41,16 @@ export interface AgentControl {
   stop(id: string, reason: string): Promise<unknown>;
 }
 
-/** Drives the pipelines that are active. Only in a process that is the only one to do so. */
+/** Drives the active pipelines. Only one process may have a driver. */
 export class PipelineDriver {
   readonly #deps: Deps;
   readonly #agents: AgentControl;
   readonly #busy = new Map<string, Promise<void>>();
-  /** Those that something was told about while they were busy. */
+  /** Pipelines to check again when their present work is over. */
   readonly #again = new Set<string>();
-  /** The commands that run, by pipeline. */
+  /** The markers of running commands, by pipeline. */
   readonly #gates = new Map<string, string>();
-  /** Why a pipeline could not go on, as it was told last. */
+  /** The last warning per pipeline. */
   readonly #lastWarnings = new Map<string, string>();
   #stopped = false;
 
@@ -59,7 +59,7 @@ export class PipelineDriver {
     this.#agents = agents;
   }
 
-  /** Takes every active pipeline as far as it gets by itself. Returns once that is under way, not when it is done. */
+  /** Begins to drive every active pipeline. Does not wait for the end of their work. */
   async check(): Promise<void> {
     const open = (await listPipelines(this.#deps, { open: true })).map(({ id }) => id);
     for (const id of open) this.#begin(id);
@@ -68,7 +68,7 @@ export class PipelineDriver {
     }
   }
 
-  /** No further step is begun. Commands end and are run again by the next driver; agents go on. */
+  /** Begins no further step. Commands end, and the next driver repeats them; agents continue. */
   async stop(): Promise<void> {
     this.#stopped = true;
     for (const marker of this.#gates.values()) {
@@ -77,7 +77,7 @@ export class PipelineDriver {
     await this.settled();
   }
 
-  /** Resolves when nothing is under way. */
+  /** Resolves when no work is under way. */
   async settled(): Promise<void> {
     while (this.#busy.size > 0) await Promise.all(this.#busy.values());
   }
@@ -91,7 +91,7 @@ export class PipelineDriver {
     const driving = this.#drive(id)
       .catch((error: unknown) => {
         const why = error instanceof Error ? error.message : String(error);
-        // It is looked at again and again: the same reason is told once.
+        // Checks repeat, so the same reason is logged once.
         if (this.#lastWarnings.get(id) === why) return;
         this.#lastWarnings.set(id, why);
         this.#deps.log.warn(`pipeline ${id} cannot continue now, and the daemon will try again: ${why}`);
@@ -129,7 +129,7 @@ export class PipelineDriver {
     }
   }
 
-  /** The result counts only for the record that it was run for. */
+  /** The result applies only to the version of the record that the command ran for. */
   async #run({ record, version }: StoredPipeline, step: StepDefinition): Promise<void> {
     const deps = this.#deps;
     const marker = pipelineMarker(record.id, step.name);
@@ -160,7 +160,7 @@ export class PipelineDriver {
       agent ??= (await this.#agents.start(inWorkspace(deps, record, step), runbook, options)).id;
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
-      // One that was recorded and then refused ends like any other.
+      // An agent that was recorded before the refusal ends like any other.
       agent = await unrecordedAgent(deps, record, step.name);
       if (agent === null) {
         const end = { state: "failed" as const, detail: error.message };
@@ -174,14 +174,14 @@ export class PipelineDriver {
   }
 }
 
-/** An agent of this step that the record does not know: whoever started it died before it could say so. */
+/** An agent of this step that the record does not name: the process that started it died before it stored the name. */
 async function unrecordedAgent(deps: Deps, record: PipelineRecord, step: string): Promise<string | null> {
   const known = stepRecordOf(record, step)?.agents ?? [];
   const agents = await agentsOf(deps, record.id, {});
   return agents.find(({ id, pipeline }) => pipeline?.step === step && !known.includes(id))?.id ?? null;
 }
 
-/** A directory below the pipeline's is the same one below its workspace. */
+/** Maps a directory below the pipeline's directory to the same one below its workspace. */
 function inWorkspace(deps: Deps, record: PipelineRecord, step: StepDefinition): AgentDefinition {
   const { agent } = step;
   if (agent === null) throw new Error(`step ${step.name} has no agent`);

@@ -267,7 +267,9 @@ describe("driving", () => {
     const { id } = await start([step("fix", { agent: agent() })]);
     desk.refuse = { when: "after", error: new Error("killed") };
     await driven(id);
-    expect(deps.warnings).toEqual([`pipeline ${id} cannot continue now, and the daemon will try again: killed`]);
+    expect(deps.warnings).toEqual([
+      `pipeline ${id} cannot continue now, and the daemon will try again: killed`,
+    ]);
     driver = new PipelineDriver(deps, desk);
     expect(short(await driven(id)).steps).toEqual(["fix running 1 a1"]);
     expect(desk.started.length).toBe(1);

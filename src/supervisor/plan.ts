@@ -1,38 +1,38 @@
 /**
- * Resume or fresh: how the action `resume` and the command `agent resume` are carried out. One table, facts in, one plan
- * out; nothing has been started, typed or killed when this decides.
+ * Resume or fresh: the plan for the action `resume` and the command `agent resume`. Pure: facts in, one plan out, before
+ * anything is started, typed or ended.
  */
 import type { AgentMode } from "../core/runbook.ts";
 
 export interface AgentResumeFacts {
-  /** What the runbook or the person says; null: nothing. */
+  /** The message of the runbook or the person. Null: none. */
   readonly message: string | null;
-  /** The message goes into the conversation. Without it, the message begins a new one. */
+  /** True: the message goes into the conversation. False: the message begins a new one. */
   readonly append: boolean;
-  /** A new conversation is asked for, with the message or else with the prompt. */
+  /** The person asks for a new conversation, with the message or else with the prompt. */
   readonly fresh?: boolean;
-  /** What the agent was first started with. */
+  /** The agent's first message. */
   readonly prompt: string | null;
-  /** Of the newest conversation that can be had, also of earlier attempts; with escrow the engine gets it back. */
+  /** The newest conversation of any attempt. lost_but_escrow: the engine gets the run's copy back. */
   readonly priorSession: "present" | "lost_but_escrow" | "lost" | "none";
   readonly alive: Alive;
-  /** A person said `--kill`. */
+  /** The person gave `--kill`. */
   readonly kill: boolean;
   readonly mode: AgentMode;
 }
 
-/** no: its process is gone. The others tell what a live one is doing. */
+/** no: its process has ended. The others are states of a live process. */
 export type Alive = "no" | "idle" | "idle_after_error" | "busy" | "waiting" | "unresponsive";
 
 export interface AgentResumePlan {
   readonly do: "resume" | "fresh" | "nudge" | "kill_and_resume" | "kill_and_fresh" | "refuse";
-  /** What the agent is told; null: nothing (a UI that opens by itself, or a refusal). */
+  /** The message to the agent. Null: none (a UI that opens without a prompt, or a refusal). */
   readonly message: string | null;
-  /** One sentence for people; a refusal's reason, or why a new conversation begins. */
+  /** One sentence: the reason of a refusal, or of a new conversation. */
   readonly why: string;
 }
 
-/** `--resume` alone only opens a conversation, so a bare resume says something. */
+/** `--resume` alone only opens a conversation, so a resume without a message sends this. */
 export const CONTINUE = "Continue where you left off.";
 
 export function planAgentResume(facts: AgentResumeFacts): AgentResumePlan {
@@ -51,7 +51,7 @@ export function planAgentResume(facts: AgentResumeFacts): AgentResumePlan {
   );
 }
 
-/** A new process for the agent. */
+/** The plan for an agent without a process. */
 function planNewProcess(facts: AgentResumeFacts): AgentResumePlan {
   const { message, append, prompt, priorSession, mode } = facts;
   if (facts.fresh === true) return planFresh(facts);

@@ -1,25 +1,25 @@
 /**
- * The life of a pipeline: what its record says, in; what is to be done next, or the next record, out.
+ * The life of a pipeline: a record in, the next action or the next record out. Pure.
  *
- * Pure. Whoever drives a pipeline stores each record by compare-and-set before it acts on it (I8): a step is begun in the
- * store first, and a record that has ended stays as it is until a person resumes it.
+ * The driver stores each record by compare-and-set before it acts on it (I8), so a step begins in the store first. An
+ * ended record does not change until a person resumes it.
  */
 import type { StepDefinition } from "../core/runbook.ts";
 import type { AgentRecord, PipelineRecord, StepRecord } from "../core/supervision.ts";
 
-/** A step that comes round more often gets nowhere: a person is to look at it. */
+/** A step that repeats more often makes no progress, so the pipeline fails and a person decides. */
 export const MOST_RUNS = 10;
 
 export type PipelineStep =
   | { readonly do: "nothing" }
-  /** Store this record, then look again. */
+  /** Store this record, then ask again. */
   | { readonly do: "save"; readonly record: PipelineRecord }
-  /** Run the step's command. It was begun before, so it may be a second time after a crash. */
+  /** Run the step's command. After a crash this may be a repetition. */
   | { readonly do: "run"; readonly step: StepDefinition }
-  /** Start the step's agent, unless one that was started for it is not in the record yet. */
+  /** Start the step's agent, unless an agent of this step exists and is not in the record yet. */
   | { readonly do: "start"; readonly step: StepDefinition };
 
-/** The agent that the running step names, as it is; null: there is no such document any more. */
+/** The agent of the running step. Null: its document was removed. */
 export type StepAgent = Pick<AgentRecord, "phase" | "reason"> | null;
 
 export interface StepEnd {
@@ -27,7 +27,7 @@ export interface StepEnd {
   readonly detail: string | null;
 }
 
-/** `agent` counts only where the running step names one. `at`: ISO 8601, now. */
+/** `agent` counts only if the running step names one. `at`: the present time, ISO 8601. */
 export function nextOf(record: PipelineRecord, agent: StepAgent, at: string): PipelineStep {
   if (record.phase !== "active") return { do: "nothing" };
   const { definition } = record;
@@ -57,7 +57,7 @@ function afterAgent(
     case "done":
     case "failed":
       return { do: "save", record: stepEnded(record, { state: phase, detail: agent?.reason ?? null }, at) };
-    // Whoever stopped or removed it wants no other step to begin in its place.
+    // A person stopped or removed the agent, so no other step may begin in its place.
     case "stopped":
     case "gone": {
       const reason = `agent ${id} was ${phase === "gone" ? "removed" : phase}`;
@@ -66,7 +66,7 @@ function afterAgent(
   }
 }
 
-/** The step that is being worked on has ended: the next one, or the end of the pipeline. */
+/** The record after the end of the running step: at the next step, or ended. */
 export function stepEnded(record: PipelineRecord, { state, detail }: StepEnd, at: string): PipelineRecord {
   const step = record.definition.steps.find(({ name }) => name === record.step);
   const running = step === undefined ? undefined : stepRecordOf(record, step.name);
@@ -78,22 +78,22 @@ export function stepEnded(record: PipelineRecord, { state, detail }: StepEnd, at
   return ended(after, "failed", { reason: `step ${step.name} failed`, at });
 }
 
-/** The running step has an agent. */
+/** The record with the agent of the running step. */
 export function agentStarted(record: PipelineRecord, step: string, agent: string): PipelineRecord {
   const running = stepRecordOf(record, step);
   if (record.phase !== "active" || record.step !== step || running?.state !== "running") return record;
   return withStepRecord(record, { ...running, agent, agents: [...running.agents, agent] });
 }
 
-/** The same record: it has ended already. */
+/** Returns the same record if it has already ended. */
 export function cancelled(record: PipelineRecord, at: string): PipelineRecord {
   if (record.phase !== "active") return record;
   return halted(record, "cancelled", { reason: "cancelled by the user", at });
 }
 
 /**
- * What failed or was cancelled goes on at its step; the same record: it is active, or done. `keep`: the agent of that
- * step goes on, too. Otherwise the step gets another one.
+ * Continues a failed or cancelled pipeline at its step; returns the same record if it is active or done. `keep`: the
+ * step's agent continues. Otherwise the step gets a new agent.
  */
 export function resumed(record: PipelineRecord, keep: boolean): PipelineRecord {
   if (record.phase !== "failed" && record.phase !== "cancelled") return record;
@@ -128,7 +128,7 @@ function begun(record: PipelineRecord, step: string, at: string): PipelineRecord
   );
 }
 
-/** The end of the pipeline in the middle of a step. */
+/** Ends the pipeline in the middle of a step. */
 function halted(
   record: PipelineRecord,
   phase: "failed" | "cancelled",

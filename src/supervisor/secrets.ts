@@ -1,6 +1,6 @@
 /**
- * What is stored about agents and pipelines is what they are told later: by an entry, after a crash, in a new conversation.
- * So a text with a secret in it is refused: stored, it would be a leak, and without the secret another text.
+ * Refuses texts with secrets in agents and pipelines. Reprise stores these texts and sends them later: stored with the
+ * secret they would leak it, and without it they would be different texts.
  */
 import { Fault } from "../core/faults.ts";
 import type { AgentDefinition, PipelineDefinition } from "../core/runbook.ts";
@@ -10,7 +10,7 @@ import { allEngines, redactorFor, storableArgs } from "../run/engine-setup.ts";
 
 const INSTEAD = "Remove it, and name the variable or file that has it.";
 
-/** Knows what a start of this agent would hide. */
+/** Redacts the same secrets as a start of this agent. */
 export function redactorOf(deps: Deps, { engine, env }: Pick<AgentDefinition, "engine" | "env">): Redact {
   return redactorFor({ ...deps.env, ...deps.config.engines[engine]?.env }, env);
 }
@@ -61,14 +61,14 @@ export function refuseSecretPipeline(
   }
 }
 
-/** A step starts its agent from the record, with the options that stand there. */
+/** A step starts its agent from the stored record, so its options must be complete there. */
 function secretInStep(deps: Deps, agent: AgentDefinition): string | null {
   const redact = redactorOf(deps, agent);
   const found = secretOf(agent, redact)?.what ?? null;
   return found ?? (argsOf(deps, agent).redacted.length === 0 ? null : SOME);
 }
 
-/** Its native options as they may be stored. */
+/** The native options in the form that may be stored. */
 export function argsOf(deps: Deps, agent: AgentDefinition): ReturnType<typeof storableArgs> {
   const engine = allEngines(deps).find(({ id }) => id === agent.engine);
   return storableArgs(agent.args, redactorOf(deps, agent), engine);
@@ -93,14 +93,14 @@ function secretOf({ prompt, policy }: AgentDefinition, redact: Redact): FoundSec
   return null;
 }
 
-/** Its options are stored without a secret that is in them, so only whoever was given them can start it. */
+/** The stored options lack a secret, so only the process that received them can start the agent. */
 export function lacksOptions({ args }: AgentDefinition): boolean {
   return args.some((arg) => /\[redacted(?::\w{1,64})?\]/.test(arg));
 }
 
 const SOME = "text that looks like a secret";
 
-/** Null: none. A value that is known is told by its variable. */
+/** Names the secret: a known value by its variable. Null: none. */
 function secretIn(text: string, redact: Redact): string | null {
   const hidden = redact(text);
   if (hidden === text) return null;

@@ -1,6 +1,6 @@
 /**
- * Everything that is known of one agent right now, and what follows from it: for the daemon, which then acts, and for
- * commands that only show it. Reads; what is dead and still said to run is corrected on sight.
+ * The present facts about one agent and the decision that follows, for the daemon, which acts, and for commands, which
+ * show it. Reading a run also corrects a record that claims a dead process is running.
  */
 import type { Observed } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
@@ -16,37 +16,37 @@ import { jitterOf } from "./delay.ts";
 import { fromStored } from "./history.ts";
 import { endedAttempt, type ProcessState } from "./occurrence.ts";
 
-/** What only a process that has been watching knows. */
+/** Facts that only a process with a connection to the holder has. */
 export interface WatchState {
-  /** Null: there is no holder, or none that answers. */
+  /** Null: no holder, or it does not answer. */
   readonly link: HolderLink | null;
-  /** Since when a holder that lives does not answer; null: it does, or there is none. */
+  /** Since when a live holder has not answered. Null: it answers, or no holder exists. */
   readonly unreachableSinceMs: number | null;
   readonly clockJumpMs: number | null;
 }
 
-/** For whoever has not been watching. */
+/** For a process that does not watch the agent. */
 export const UNWATCHED: WatchState = { link: null, unreachableSinceMs: null, clockJumpMs: null };
 
 export interface AgentSnapshot {
   readonly agent: AgentRecord;
-  /** Null: it was recorded and never started. */
+  /** Null: recorded, but never started. */
   readonly run: RunRecord | null;
   readonly attempts: readonly AttemptRecord[];
-  /** The attempt that `seen` is about, and the newest one. */
+  /** The attempt of `seen`, and the newest attempt. */
   readonly attempt: number;
   readonly latest: number;
   readonly seen: ProcessState;
   readonly history: readonly SupervisionEvent[];
-  /** The completed turns that are in the history: `<attempt>/<turn>`. */
+  /** The completed turns in the history: `<attempt>/<turn>`. */
   readonly progress: ReadonlySet<string>;
   readonly openDecision: string | null;
-  /** The question that is open in the store, and about an earlier attempt. */
+  /** A question that is open in the store but concerns an earlier attempt. */
   readonly outdated: string | null;
   readonly decision: NextAction;
 }
 
-/** Null: neither the index nor a run directory knows it. */
+/** Null: neither the index nor a run directory has it. */
 export async function runOf(deps: Deps, agent: AgentRecord): Promise<RunRecord | null> {
   try {
     return await selectRun(deps, agent.runId);
@@ -56,7 +56,7 @@ export async function runOf(deps: Deps, agent: AgentRecord): Promise<RunRecord |
   }
 }
 
-/** `run` is as it is now: nobody who says `running` is dead. */
+/** `run` must be current, as from `runOf`: a run that is `running` has a live owner. */
 export async function takeSnapshot(
   deps: Deps,
   agent: AgentRecord,
@@ -121,7 +121,7 @@ function seenOf(
   if (run.status === "running") {
     if (link !== null) return { is: "live", observed: link.observed() };
     if (unreachableSinceMs !== null) return { is: "unresponsive", sinceMs: unreachableSinceMs };
-    // Somebody works with it in a terminal, or its holder is about to answer.
+    // A person uses it in a terminal, or its holder will answer soon.
     return { is: "live", observed: guess("working", Date.parse(run.updatedAt)) };
   }
   const last = attempts.at(-1);
@@ -140,7 +140,7 @@ function seenAttempt(seen: ProcessState, { link }: WatchState, attempts: readonl
   return attempts.at(-1)?.n ?? 0;
 }
 
-/** One agent for people, as `status` and `agent list` show it. Texts are untrusted. */
+/** An agent as `status` and `agent list` show it. Texts are untrusted. */
 export interface AgentView {
   readonly id: string;
   readonly name: string;
@@ -157,10 +157,10 @@ export interface AgentView {
     | "dead"
     | "unresponsive"
     | Exclude<AgentPhase, "active">;
-  /** Since when; milliseconds. */
+  /** When the state began; milliseconds. */
   readonly sinceMs: number;
   readonly attempts: number;
-  /** What is the matter, one sentence. */
+  /** The situation, one sentence. */
   readonly why: string;
   readonly next: { readonly action: string; readonly atMs: number } | null;
   /** The open question to a person. */
@@ -188,7 +188,7 @@ export function viewOf(snapshot: AgentSnapshot): AgentView {
   };
 }
 
-/** A UI that ended was closed, whatever its exit code says. */
+/** A UI that ended was closed, whatever its exit code. */
 function stateOf(
   seen: ProcessState,
   mode: AgentMode,

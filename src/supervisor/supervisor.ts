@@ -1,5 +1,5 @@
 /**
- * The door of `supervisor`: agents that are kept moving by their runbooks, the daemon that does it, and the way to it.
+ * The door of `supervisor`: supervised agents and pipelines, the daemon that acts for them, and the client of the daemon.
  */
 export { getAgent, listAgents, removeAgent, selectAgent, startAgent, stopAgent } from "./agents.ts";
 export {

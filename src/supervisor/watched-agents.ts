@@ -1,8 +1,8 @@
 /**
- * The agents that are watched, each with its link to its holder and the moment when it is to be looked at next.
+ * The watched agents, each with the connection to its holder and the time of its next check.
  *
- * One agent is looked at by one look at a time, and what goes wrong with one is that one's: it is logged and tried
- * again. Nothing here is kept that the store does not have; links and deadlines are found again after a restart.
+ * The checks of one agent run one after another. A failed check is logged and repeated, and affects no other agent.
+ * Connections and deadlines are rebuilt from the store after a restart.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { Fault } from "../core/faults.ts";
@@ -22,37 +22,37 @@ export interface WatchedAgentsOptions {
   readonly log: DaemonLog;
   mayStart(): Promise<void>;
   clockJumpMs(): number | null;
-  /** An agent has ended: a pipeline may wait for it. */
+  /** Called when an agent has ended, because a pipeline may wait for it. */
   ended(agent: AgentRecord): void;
 }
 
 interface WatchedAgent {
   readonly id: string;
   link: HolderLink | null;
-  /** When its holder last answered, by the monotonic clock. */
+  /** When its holder last answered, on the monotonic clock. */
   connectedAt: number;
   unreachableSinceMs: number | null;
-  /** Wall clock; null: only when something happens. */
+  /** Wall clock. Null: no deadline; the next event triggers the check. */
   dueMs: number | null;
   view: AgentView | null;
   failures: number;
-  /** What is being done about it now; the next look waits for it. */
+  /** The present work; the next check waits for it. */
   work: Promise<void>;
   busy: boolean;
-  /** A look is waiting already. */
+  /** A check is already waiting. */
   queued: boolean;
-  /** What is under way or waits for its turn. An entry goes when its agent has ended and nothing is left to do. */
+  /** The number of running and waiting jobs. At zero, an ended agent is no longer watched. */
   jobs: number;
   left: boolean;
 }
 
-/** Decisions in a row that are carried out in one look. */
+/** The most decisions in a row that one check carries out. */
 const MOST_STEPS = 20;
-/** While a live holder cannot be reached, and while somebody else starts the agent. */
+/** The interval while a live holder does not answer, or another process starts the agent. */
 const AGAIN_MS = 1_000;
 const LONGEST_RETRY_MS = 60_000;
 const RECONNECT_MS = 25_000;
-/** Much shorter than a client waits: what a person was told not to have been done is not done later. */
+/** Much shorter than a client waits: a refused request must not be carried out later. */
 const ASK_MS = 30_000;
 
 export class WatchedAgents {
@@ -70,14 +70,14 @@ export class WatchedAgents {
     return [...this.#agents.values()].flatMap(({ view }) => view ?? []);
   }
 
-  /** Looks at every agent that the store has, some at a time. */
+  /** Checks every agent in the store, eight at a time. */
   async sweep(): Promise<void> {
     const agents = await listAgents(this.#deps, { open: true });
     const open = new Set(agents.map(({ record }) => record.id));
     const waiting = [...new Set([...open, ...this.#agents.keys()])];
     const worker = async () => {
       for (let id = waiting.shift(); id !== undefined && !this.#closed; id = waiting.shift()) {
-        // One that is busy, with a gate of an hour say, must not keep the others waiting; it is looked at after that.
+        // A busy agent, for example with a gate of an hour, must not delay the others; its check follows the gate.
         if (this.#watched(id).busy) void this.check(id);
         else await this.check(id);
       }
@@ -85,7 +85,7 @@ export class WatchedAgents {
     await Promise.all(Array.from({ length: 8 }, worker));
   }
 
-  /** Looks at those whose time has come. */
+  /** Checks the agents that are due. */
   tick(): void {
     const now = this.#deps.clock.now();
     for (const watched of this.#agents.values()) {
@@ -95,7 +95,7 @@ export class WatchedAgents {
     }
   }
 
-  /** Resolves when it was looked at and everything that followed was done. */
+  /** Resolves after the check and all its actions. */
   check(id: string): Promise<void> {
     const watched = this.#watched(id);
     if (watched.queued) return watched.work;
@@ -106,7 +106,7 @@ export class WatchedAgents {
     });
   }
 
-  /** Something a person asked for, between two looks. What had to wait too long for its turn is refused, and not done later. */
+  /** Carries out a person's request between two checks. If it waits too long, it is refused and never carried out. */
   async ask(
     id: string,
     act: (context: ActContext, snapshot: AgentSnapshot) => Promise<ActResult>,
@@ -171,7 +171,7 @@ export class WatchedAgents {
         await work();
         watched.failures = 0;
       } catch (error) {
-        // One agent's trouble strands no other; the store says next time what is still to be done.
+        // The failure of one agent affects no other; the next check finds the remaining work in the store.
         watched.failures += 1;
         const delay = Math.min(AGAIN_MS * 2 ** watched.failures, LONGEST_RETRY_MS);
         watched.dueMs = this.#deps.clock.now() + delay;
@@ -210,7 +210,7 @@ export class WatchedAgents {
     };
   }
 
-  /** What is to be seen of it now. Null: it is not watched any more, or it is still being started. */
+  /** A new snapshot. Null: the agent has ended, or is still starting. */
   async #see(watched: WatchedAgent): Promise<AgentSnapshot | null> {
     const deps = this.#deps;
     const stored = await getAgent(deps, watched.id);
@@ -236,7 +236,7 @@ export class WatchedAgents {
     return snapshot;
   }
 
-  /** What a crash may have left half done. */
+  /** Called at the first check; repairs the file that a crash may have left unwritten. */
   async #adopt(record: AgentRecord): Promise<void> {
     await restoreAgentFile(this.#deps, record);
     this.#options.log.note("watching", { agent: record.id, name: record.definition.name });
@@ -268,13 +268,13 @@ export class WatchedAgents {
     }
   }
 
-  /** A link to the holder of the attempt that runs now, if one runs and answers. */
+  /** Connects to the holder of the present attempt, if it runs and answers. */
   async #reach(watched: WatchedAgent, run: RunRecord): Promise<void> {
     if (run.status !== "running") watched.unreachableSinceMs = null;
     if (run.status !== "running" || (watched.link?.hello.attempt ?? run.attempts) < run.attempts)
       await this.#letGo(watched);
     const mono = this.#deps.clock.mono();
-    // A holder that is stopped keeps its connections, so it is greeted anew now and then.
+    // A suspended holder keeps its connections, so only a new connection shows that it still answers.
     const isKnown = watched.link !== null && mono - watched.connectedAt < RECONNECT_MS;
     if (run.status !== "running" || isKnown) return;
     const link = await connectToHolder(this.#deps, run);
@@ -289,7 +289,7 @@ export class WatchedAgents {
     watched.link = link;
     let last = link.observed();
     link.onObserved((observed) => {
-      // Growth alone moves a deadline, and that is looked at when it comes.
+      // New output alone only moves a deadline; the check at the deadline sees that.
       if (isNews(last, observed)) void this.check(watched.id);
       last = observed;
     });
@@ -301,7 +301,7 @@ export class WatchedAgents {
   }
 }
 
-/** Null: there is no holder. silent: there is one, and it does not answer, which proves nothing. */
+/** Null: no holder. silent: a holder exists but does not answer, which does not prove that it is dead. */
 async function connectToHolder(deps: Deps, run: RunRecord): Promise<HolderLink | "silent" | null> {
   try {
     return await openHolder(deps, run);
