@@ -8,19 +8,19 @@ import { harmlessLine } from "../lib/harmless.ts";
 import { wrap } from "../lib/wrap.ts";
 import type { Deps } from "../run/run.ts";
 import {
-  backCommand,
-  type BackCommand,
+  commandToResume,
+  type ResumeCommand,
   ensureDaemon,
   findDaemon,
   getAgent,
-  keepConversation,
+  storeStrict,
   listAgents,
   refuseSecretMessage,
   type ResumedAgent,
   selectAgent,
   stopAgent,
-  wayBack,
-  type WayBack,
+  forecastResume,
+  type ResumeForecast,
 } from "../supervisor/supervisor.ts";
 import { makeCommand, parse } from "./command.ts";
 import { wayWords } from "./agent-look.ts";
@@ -86,20 +86,20 @@ export async function stop(args: readonly string[], context: Context): Promise<n
   else
     context.print(
       stopped
-        ? stoppedWords(record.id, await wayBack(deps, record), await backCommand(deps, record.id))
+        ? stoppedWords(record.id, await forecastResume(deps, record), await commandToResume(deps, record.id))
         : `Agent ${record.id} was ${record.phase} already.`,
     );
   return 0;
 }
 
 /** Only a command that works is offered. */
-function stoppedWords(id: string, back: WayBack, { command, pipeline }: BackCommand): string {
+function stoppedWords(id: string, back: ResumeForecast, { command, pipeline }: ResumeCommand): string {
   const it = pipeline === null ? "it" : "both";
   const also = pipeline === null ? "" : `, and pipeline ${pipeline} fails with it`;
   return `Agent ${id} has stopped${also}. ${backWords(back, command, it)}`;
 }
 
-function backWords(back: WayBack, command: string, it: string): string {
+function backWords(back: ResumeForecast, command: string, it: string): string {
   switch (back.way) {
     case "resume":
       return `Bring ${it} back: ${command}`;
@@ -178,18 +178,18 @@ export async function resume(args: readonly string[], context: Context): Promise
 /** A pipeline that has ended does not go on with its agent. */
 async function sayPipelines(deps: Deps, context: Context, told: readonly AgentReport[]): Promise<void> {
   for (const { id, done } of told) {
-    const { command, pipeline } = done ? await backCommand(deps, id) : NO_PIPELINE;
+    const { command, pipeline } = done ? await commandToResume(deps, id) : NO_PIPELINE;
     if (pipeline === null) continue;
     const line = `Pipeline ${pipeline} of agent ${id} has ended and does not go on with it: ${command}`;
     context.print(fitted(context, line));
   }
 }
 
-const NO_PIPELINE: BackCommand = { command: "", pipeline: null };
+const NO_PIPELINE: ResumeCommand = { command: "", pipeline: null };
 
 /** Before there is a supervisor that acts upon it. One that has ended is nobody's to bring back but ours. */
 async function keepActive(deps: Deps, record: AgentRecord): Promise<void> {
-  if (record.phase === "active") await keepConversation(deps, record);
+  if (record.phase === "active") await storeStrict(deps, record);
 }
 
 /** It ended meanwhile, and the request does not include ended agents. */

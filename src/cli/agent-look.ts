@@ -11,12 +11,12 @@ import {
   type AgentView,
   findDaemon,
   listAgents,
-  type Look,
-  lookAt,
+  type AgentSnapshot,
+  takeSnapshot,
   runOf,
   selectAgent,
   viewOf,
-  type WayBack,
+  type ResumeForecast,
 } from "../supervisor/supervisor.ts";
 import type { AgentRecord } from "../core/supervision.ts";
 import { makeCommand, parse } from "./command.ts";
@@ -110,7 +110,10 @@ export const asksWords = (decision: string) => `${ASKS} ${showDecision(decision)
 const showDecision = (id: string) => `reprise decisions show ${harmlessLine(id, 40)}`;
 
 /** Why something is not resumed, what helps, and what to type after that. */
-export function wayWords({ why, todo, later }: Extract<WayBack, { way: "none" }>, resume: string): string {
+export function wayWords(
+  { why, todo, later }: Extract<ResumeForecast, { way: "none" }>,
+  resume: string,
+): string {
   if (!later) return harmlessLine(`${why}. ${todo}`);
   return [`${why}.`, `  ${todo}`, `  Then: ${resume}`].map((line) => harmlessLine(line)).join("\n");
 }
@@ -134,7 +137,7 @@ export async function isSupervised(deps: Deps): Promise<boolean> {
 }
 
 /** The present state of an agent, from its holder if it has one. */
-export async function see(deps: Deps, record: AgentRecord): Promise<Look> {
+export async function see(deps: Deps, record: AgentRecord): Promise<AgentSnapshot> {
   const run = await runOf(deps, record);
   let link: HolderLink | null = null;
   let unreachableSinceMs: number | null = null;
@@ -145,7 +148,7 @@ export async function see(deps: Deps, record: AgentRecord): Promise<Look> {
     unreachableSinceMs = deps.clock.now();
   }
   try {
-    return await lookAt(deps, record, run, { link, unreachableSinceMs, clockJumpMs: null });
+    return await takeSnapshot(deps, record, run, { link, unreachableSinceMs, clockJumpMs: null });
   } finally {
     await link?.[Symbol.asyncDispose]();
   }
@@ -177,7 +180,7 @@ export async function show(args: readonly string[], context: Context): Promise<n
 }
 
 export function describe(
-  look: Look,
+  look: AgentSnapshot,
   view: AgentView,
   nowMs: number,
   terminal: Pick<Terminal, "stdout" | "columns">,

@@ -8,7 +8,13 @@ import { type Column, fitTable } from "../lib/table.ts";
 import { untilText } from "../lib/until.ts";
 import { widthOf } from "../lib/width.ts";
 import type { Deps } from "../run/run.ts";
-import { ensureDaemon, getAgent, listDecisions, resolveDecision, tooLate } from "../supervisor/supervisor.ts";
+import {
+  ensureDaemon,
+  getAgent,
+  listDecisions,
+  resolveDecision,
+  lateAnswerFault,
+} from "../supervisor/supervisor.ts";
 import { makeCommand, once, parse } from "./command.ts";
 import { type Context, paint, type Terminal } from "./context.ts";
 import { readMessage } from "./message.ts";
@@ -185,7 +191,7 @@ async function resolve(args: readonly string[], context: Context): Promise<numbe
   const message = await readMessage({ words: options.message ?? null, file: undefined, stdin: false });
   const deps = await context.open({ cwd: null });
   const decision = await select(deps, given);
-  if (decision.state !== "open") throw tooLate(decision);
+  if (decision.state !== "open") throw lateAnswerFault(decision);
   const option = optionOf(decision, chosen ?? (await ask(deps, context, decision, options.json === true)));
   if (message !== null && !["resume", "nudge", "fresh"].includes(option.does))
     throw new Fault("usage", `Option ${option.n} (${option.label}) takes no message.`);

@@ -12,13 +12,13 @@ import {
   findDaemon,
   listDecisions,
   listPipelines,
-  pipelineWayOn,
+  forecastPipelineResume,
   type ResumedAgent,
   resumePipeline,
   selectPipeline,
   startPipeline,
   stopAgent,
-  type WayBack,
+  type ResumeForecast,
 } from "../supervisor/supervisor.ts";
 import { asksWords, isSupervised, UNSUPERVISED, wayWords, withQuestions } from "./agent-look.ts";
 import { readVars } from "./agent-run.ts";
@@ -207,7 +207,7 @@ async function show(args: readonly string[], context: Context): Promise<number> 
   const decision = questionOf(record, await listDecisions(deps, { open: true }));
   const isHalted = record.phase === "active" && !(await isSupervised(deps));
   const isOver = record.phase === "failed" || record.phase === "cancelled";
-  const on = isOver ? await pipelineWayOn(deps, record) : null;
+  const on = isOver ? await forecastPipelineResume(deps, record) : null;
   const command = `reprise pipeline resume ${record.id}`;
   const works = on !== null && on.way !== "none";
   if (json) context.printJson({ ok: true, pipeline: record, decision, resume: works ? command : null });
@@ -221,7 +221,7 @@ async function show(args: readonly string[], context: Context): Promise<number> 
 }
 
 /** Offers only a command that works. */
-function onWords(command: string, on: WayBack): string {
+function onWords(command: string, on: ResumeForecast): string {
   if (on.way === "none") return `It cannot go on${on.later ? " as it is" : ""}: ${wayWords(on, command)}`;
   const again = on.way === "fresh" ? ` (its agent begins a new conversation: ${harmlessLine(on.why)})` : "";
   return `Go on: ${command}${again}`;

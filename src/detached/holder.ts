@@ -27,7 +27,7 @@ import {
 import { VERSION } from "../version.ts";
 import { type Channel, listen, type Peer } from "../ipc/ipc.ts";
 import { Modes } from "./modes.ts";
-import { type SendResult, Typist } from "./typist.ts";
+import { type SendResult, MessageTyper } from "./message-typer.ts";
 import { type Viewer, Viewers } from "./viewers.ts";
 
 export type HoldRequest =
@@ -53,12 +53,12 @@ const LAST_WORDS_MS = 5_000;
 /** Calls `spawned` once, after the agent was spawned. Resolves when everything is over. */
 export async function hold(
   deps: Deps,
-  wish: HoldRequest,
+  holdRequest: HoldRequest,
   spawned: (launched: HolderStart) => void,
 ): Promise<AttemptResult> {
-  const holding = new Holding(deps, spawned);
+  const holding = new HeldAttempt(deps, spawned);
   try {
-    const result = await attempt(deps, wish, holding);
+    const result = await attempt(deps, holdRequest, holding);
     await holding.close();
     await result.finish();
     return result;
@@ -67,21 +67,21 @@ export async function hold(
   }
 }
 
-function attempt(deps: Deps, wish: HoldRequest, watch: Watch): Promise<AttemptResult> {
-  const terminal = wish.request.terminal ?? DETACHED_SIZE;
-  if (wish.do === "start") return startRun(deps, { ...wish.request, terminal }, watch);
-  const number = wish.asAttempt === null ? {} : { asAttempt: wish.asAttempt };
-  return resumeRun(deps, { ...wish.request, terminal, hasTerminal: true, ...number }, watch);
+function attempt(deps: Deps, holdRequest: HoldRequest, watch: Watch): Promise<AttemptResult> {
+  const terminal = holdRequest.request.terminal ?? DETACHED_SIZE;
+  if (holdRequest.do === "start") return startRun(deps, { ...holdRequest.request, terminal }, watch);
+  const number = holdRequest.asAttempt === null ? {} : { asAttempt: holdRequest.asAttempt };
+  return resumeRun(deps, { ...holdRequest.request, terminal, hasTerminal: true, ...number }, watch);
 }
 
-class Holding implements Watch {
+class HeldAttempt implements Watch {
   readonly #deps: Deps;
   readonly #spawned: (launched: HolderStart) => void;
   readonly #runtime: string;
   readonly #viewers = new Viewers(() => this.#directory);
   readonly #byPeer = new Map<Peer, Viewer>();
   readonly #modes = new Modes();
-  readonly #typist: Typist;
+  readonly #typer: MessageTyper;
   readonly #subscribers = new Set<Peer>();
   #directory = "";
   #launched: HolderStart | null = null;
@@ -109,7 +109,7 @@ class Holding implements Watch {
       turns: 0,
       certain: false,
     };
-    this.#typist = new Typist({
+    this.#typer = new MessageTyper({
       clock: deps.clock,
       look: async () => {
         await this.#controls?.look();
@@ -257,7 +257,7 @@ class Holding implements Watch {
   #send(params: JsonObject): Promise<SendResult> | SendResult {
     if (this.#controls?.interactive !== true)
       return { sent: "refused", why: "the agent has no UI to type into; resume it with the message" };
-    return this.#typist.send(stringIn(params, "message") ?? "", stringIn(params, "key"));
+    return this.#typer.send(stringIn(params, "message") ?? "", stringIn(params, "key"));
   }
 
   #detach(peer: Peer): void {

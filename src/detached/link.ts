@@ -9,7 +9,7 @@ import { fieldIn, isObject, type JsonObject, numberIn, objectIn, stringIn } from
 import type { Deps, StopRequest } from "../run/run.ts";
 import { identityIn } from "../store/store.ts";
 import { type Connection, connect } from "../ipc/ipc.ts";
-import type { SendResult } from "./typist.ts";
+import type { SendResult } from "./message-typer.ts";
 
 export interface HolderLink extends AsyncDisposable {
   readonly hello: {

@@ -25,7 +25,7 @@ export async function connect(path: string, token: string, timeoutMs = 5_000): P
   // Sends the token only to the owner of a directory that is ours alone.
   if (!checkOwnDirectory(dirname(path))) return null;
   const socket = createConnection(path);
-  const line = new Line(socket, path);
+  const line = new SocketConnection(socket, path);
   try {
     return await line.open(token, timeoutMs);
   } catch (error) {
@@ -45,7 +45,7 @@ interface Pending {
   readonly timer: NodeJS.Timeout;
 }
 
-class Line implements Connection {
+class SocketConnection implements Connection {
   readonly closed: Promise<void>;
   readonly #socket: Socket;
   readonly #path: string;

@@ -62,24 +62,24 @@ export async function listen(
 ): Promise<Channel> {
   await removeStale(path);
   const clients = new Set<Client>();
-  const house: House = { token, methods, options };
-  let server = await serverAt(path, house, clients);
+  const context: ServerContext = { token, methods, options };
+  let server = await serverAt(path, context, clients);
   let closing: Promise<void> | null = null;
   const close = () => (closing ??= closeAll(server, clients));
   const renew = async () => {
     if (closing !== null || lstatSync(path, { throwIfNoEntry: false }) !== undefined) return;
     // In this order: a closing server removes the file at its path.
     server.close();
-    server = await serverAt(path, house, clients);
+    server = await serverAt(path, context, clients);
   };
   return { renew, close, [Symbol.asyncDispose]: close };
 }
 
-async function serverAt(path: string, house: House, clients: Set<Client>): Promise<Server> {
+async function serverAt(path: string, context: ServerContext, clients: Set<Client>): Promise<Server> {
   const server = createServer({ allowHalfOpen: false });
   server.maxConnections = MAX_CONNECTIONS;
   server.on("connection", (socket) => {
-    const client = new Client(socket, house);
+    const client = new Client(socket, context);
     clients.add(client);
     socket.once("close", () => clients.delete(client));
   });
@@ -146,7 +146,7 @@ function answers(path: string): Promise<boolean> {
   });
 }
 
-interface House {
+interface ServerContext {
   readonly token: string;
   readonly methods: Readonly<Record<string, Method>>;
   readonly options: ListenOptions;
@@ -154,16 +154,16 @@ interface House {
 
 class Client implements Peer {
   readonly #socket: Socket;
-  readonly #house: House;
+  readonly #context: ServerContext;
   readonly #reader = new FrameReader();
   readonly #waiting: NodeJS.Timeout;
   #known = false;
   #calls = 0;
 
-  constructor(socket: Socket, house: House) {
+  constructor(socket: Socket, context: ServerContext) {
     this.#socket = socket;
-    this.#house = house;
-    this.#waiting = setTimeout(() => socket.destroy(), house.options.helloMs ?? HELLO_MS);
+    this.#context = context;
+    this.#waiting = setTimeout(() => socket.destroy(), context.options.helloMs ?? HELLO_MS);
     // A client may disconnect at any time; that is not an error.
     socket.on("error", () => socket.destroy());
     socket.once("close", () => clearTimeout(this.#waiting));
@@ -221,7 +221,7 @@ class Client implements Peer {
 
   /** A client with a wrong token gets only that answer. */
   #greet(frame: JsonObject): void {
-    const { token, options } = this.#house;
+    const { token, options } = this.#context;
     if (!sameText(stringIn(frame, "token") ?? "", token)) {
       this.#send({ refused: true });
       this.#socket.end();
@@ -241,14 +241,14 @@ class Client implements Peer {
       this.#socket.destroy();
       return;
     }
-    const method = fieldIn(this.#house.methods, name);
+    const method = fieldIn(this.#context.methods, name);
     this.#calls += 1;
     try {
       if (typeof method !== "function") throw new Fault("usage", `There is no method ${name.slice(0, 40)}.`);
       const result: unknown = await (method as Method)(paramsOf(frame), this);
       this.#send({ id, result: result ?? null });
     } catch (error) {
-      if (!(error instanceof Fault)) this.#house.options.onBug?.(error);
+      if (!(error instanceof Fault)) this.#context.options.onBug?.(error);
       const fault =
         error instanceof Fault ? encodeFault(error) : { code: "bug", message: "A bug in Reprise." };
       this.#send({ id, error: fault });

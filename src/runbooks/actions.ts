@@ -17,7 +17,7 @@ const KEYS = ["action", "message", "append", "run", "timeout", "attempts", "cool
 /** The older name of `resume`. */
 const ALIAS = "recover";
 
-export function rungsIn(table: Table, scope: FieldScope, trigger: Trigger): readonly PolicyEntry[] {
+export function policyEntriesIn(table: Table, scope: FieldScope, trigger: Trigger): readonly PolicyEntry[] {
   const key = `on_${trigger}`;
   const entry = table.entries.get(key);
   if (entry === undefined) return [];

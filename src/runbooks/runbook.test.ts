@@ -13,7 +13,7 @@ import type { TroubleKind } from "../core/events.ts";
 import { explainTrigger } from "./explain.ts";
 import { readJson } from "./json.ts";
 import { checkRunbook } from "./runbook.ts";
-import { filled, misfits } from "./template.ts";
+import { filled, templateProblems } from "./template.ts";
 import { splitWords } from "./words.ts";
 
 function check(agent: object) {
@@ -205,12 +205,12 @@ describe("templates", () => {
     ],
   ];
   test.each(cases)("%s", (text, found) => {
-    expect(misfits(text, ["x"]).map(({ index, why }) => [index, why])).toEqual(found);
+    expect(templateProblems(text, ["x"]).map(({ index, why }) => [index, why])).toEqual(found);
   });
 
   test("in a prompt file only text that begins with ${var. counts", () => {
     const text = "echo ${HOME} $${x} ${var.x} $${var.x}";
-    expect(misfits(text, ["x"], "file")).toEqual([]);
+    expect(templateProblems(text, ["x"], "file")).toEqual([]);
     expect(filled(text, new Map([["x", "1"]]), "file")).toBe("echo ${HOME} $${x} 1 ${var.x}");
   });
 });

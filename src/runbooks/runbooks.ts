@@ -63,7 +63,7 @@ export async function findRunbooks(where: RunbookPlace): Promise<readonly Runboo
   for (const folder of runbookFolders(where.cwd, where.env)) {
     const { files, tooMany } = listed(folder);
     const level: Runbook[] = [];
-    for (const file of files) level.push(withTwins(await readRunbook(file, folder, where), level));
+    for (const file of files) level.push(withDuplicates(await readRunbook(file, folder, where), level));
     if (tooMany) {
       throw new Fault(
         "runbook_invalid",
@@ -238,7 +238,7 @@ function listed(folder: RunbookFolder): { files: readonly string[]; tooMany: boo
 }
 
 /** A name that an earlier runbook of the same level defines is a problem of the later one. */
-function withTwins(runbook: Runbook, before: readonly Runbook[]): Runbook {
+function withDuplicates(runbook: Runbook, before: readonly Runbook[]): Runbook {
   const twins = (["agents", "pipelines"] as const).flatMap((kind) =>
     runbook[kind].flatMap(({ name, at }) => {
       const twin = before.find((one) => one[kind].some((other) => other.name === name));

@@ -7,20 +7,24 @@ const TEMPLATE = /\$\$\{|\$\{([^}\n]*)(\}?)/g;
 const FILE_TEMPLATE = /\$\$\{(?=var\.)|\$\{(var\.[^}\n]*)(\}?)/g;
 const REFERENCE = /^var\.([A-Za-z_][A-Za-z0-9_]*)$/;
 
-export interface Misfit {
+export interface TemplateProblem {
   readonly index: number;
   readonly why: string;
 }
 
 /** `names`: the existing variables. */
-export function misfits(text: string, names: readonly string[], kind: "value" | "file" = "value"): Misfit[] {
+export function templateProblems(
+  text: string,
+  names: readonly string[],
+  kind: "value" | "file" = "value",
+): TemplateProblem[] {
   return [...text.matchAll(kind === "file" ? FILE_TEMPLATE : TEMPLATE)].flatMap((match) => {
-    const why = match[1] === undefined ? null : whyUnfit(match[1], match[2] === "}", names);
+    const why = match[1] === undefined ? null : templateFault(match[1], match[2] === "}", names);
     return why === null ? [] : [{ index: match.index, why }];
   });
 }
 
-function whyUnfit(inside: string, closed: boolean, names: readonly string[]): string | null {
+function templateFault(inside: string, closed: boolean, names: readonly string[]): string | null {
   if (!closed) return 'holds "${" without "}". Write $${ for a plain ${';
   const shown = `\${${inside.slice(0, 60)}}`;
   if (inside.trim() === "prompt")

@@ -25,7 +25,7 @@ import {
 } from "../../test/supervision.ts";
 import { decide, type SupervisionFacts } from "./decide.ts";
 import { fromStored, toStored } from "./history.ts";
-import type { ProcessSight } from "./occurrence.ts";
+import type { ProcessState } from "./occurrence.ts";
 
 const span = fc.integer({ min: 0, max: 3 * DAY });
 const soon = fc.oneof(fc.integer({ min: 0, max: 3 * MINUTE }), span);
@@ -86,7 +86,7 @@ const activity = fc.oneof(
   trouble.map((of) => ({ state: "error" as const, trouble: of })),
 );
 
-const seenOf = (attempt: number): fc.Arbitrary<ProcessSight> =>
+const seenOf = (attempt: number): fc.Arbitrary<ProcessState> =>
   fc.oneof(
     fc
       .record({ activity, sinceMs: before, grewAtMs: before, turns: fc.nat(5), certain: fc.boolean() })
@@ -156,7 +156,7 @@ const facts: fc.Arbitrary<SupervisionFacts> = fc
     happenings: fc.array(happening, { maxLength: 12 }),
     openDecision: fc.constantFrom(null, null, null, "1a2b3c4d-9"),
     clockJumpMs: fc.option(before, { freq: 3 }),
-    chance: fc.double({ min: 0, max: 0.999_999, noNaN: true }),
+    jitter: fc.double({ min: 0, max: 0.999_999, noNaN: true }),
   })
   .chain(({ attempt, behind, happenings, on, mode, phase, maxAttempts, ...rest }) =>
     fc

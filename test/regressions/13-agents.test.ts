@@ -215,7 +215,7 @@ test("an ended agent can be removed, a live one cannot, and its run removes it a
   box.runbook(`${WORKER}on_dead = "escalate"`);
   const live = await box.start("worker");
   const pid = await box.told();
-  const stop = [4, expect.stringContaining(`End it first: reprise agent stop ${live}`)];
+  const stop = [4, expect.stringContaining(`Stop it first: reprise agent stop ${live}`)];
   const whileItWorks = await box.run(["rm", live]);
   expect([whileItWorks.code, whileItWorks.stderr]).toEqual(stop);
   process.kill(pid, "SIGKILL");

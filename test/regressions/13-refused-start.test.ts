@@ -92,7 +92,7 @@ test("an agent whose engine refused its options is not reported as lost, and say
   const { view } = await box.shown(id, "asked", (shown) => shown.view.decision !== null);
   const { decision } = await box.json(["decisions", "show", view.decision ?? ""]);
   expect(decision.what).toContain(
-    "Its engine refused to begin (unknown option or missing value: --modle). Correct its options in the runbook",
+    "Its engine refused to start (unknown option or missing value: --modle). Correct its options in the runbook",
   );
   const labels = decision.options.map(({ label }: { label: string }) => label);
   expect(labels.join("; ")).not.toContain("conversation");

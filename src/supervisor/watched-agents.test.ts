@@ -6,13 +6,13 @@ import { afterAll, afterEach, expect, test, vi } from "vitest";
 import { testDeps } from "../../test/deps.ts";
 import { agentLike, RUN_ID } from "../../test/supervision.ts";
 import { runLike } from "../../test/contracts/store-samples.ts";
-import { Roster } from "./roster.ts";
+import { WatchedAgents } from "./watched-agents.ts";
 
 vi.mock("node:timers/promises", () => ({
   setTimeout: (ms: number) => new Promise((resolve) => void setTimeout(resolve, ms)),
 }));
 
-const root = mkdtempSync(join(tmpdir(), "reprise-roster-"));
+const root = mkdtempSync(join(tmpdir(), "reprise-agents-"));
 afterAll(() => rmSync(root, { recursive: true }));
 afterEach(() => void vi.useRealTimers());
 
@@ -26,7 +26,7 @@ test("a caller that waits too long for a turn is refused", async () => {
     await busy;
     return deps.store.getDocument(kind, id);
   };
-  const roster = new Roster(
+  const agents = new WatchedAgents(
     { ...deps, store: { ...deps.store, getDocument } },
     {
       log: { warn: () => {}, info: () => {}, note: () => {} },
@@ -37,7 +37,7 @@ test("a caller that waits too long for a turn is refused", async () => {
   );
   const asked: string[] = [];
   const ask = (what: string) =>
-    roster.ask(agent.id, async () => {
+    agents.ask(agent.id, async () => {
       asked.push(what);
       return { result: "ok", detail: what };
     });
@@ -45,16 +45,16 @@ test("a caller that waits too long for a turn is refused", async () => {
   let free = () => {};
   busy = new Promise<void>((resolve) => (free = resolve));
   vi.useFakeTimers({ toFake: ["setTimeout"] });
-  void roster.look(agent.id);
+  void agents.check(agent.id);
   const second = ask("second");
   await vi.advanceTimersByTimeAsync(30_000);
   expect(await second).toEqual({
     result: "refused",
-    detail: "it is busy, with its gate say; nothing was done",
+    detail: "it is busy, for example with its gate; nothing was done",
   });
   vi.useRealTimers();
   free();
   expect(await ask("third")).toEqual({ result: "ok", detail: "third" });
   expect(asked).toEqual(["first", "third"]);
-  await roster.close();
+  await agents.close();
 });

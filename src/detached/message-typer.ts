@@ -14,7 +14,7 @@ export type SendResult =
   | { readonly sent: "refused"; readonly why: string };
 
 /** The typist's view of the agent. */
-export interface TypistHost {
+export interface TypingHost {
   readonly clock: Clock;
   /** The current state, not the last observed one. */
   look(): Promise<Observed>;
@@ -38,16 +38,16 @@ const PATIENCE_MS = 15_000;
 /** Ctrl-U, for each line of a draft. */
 const CLEAR = "\x15".repeat(8);
 
-export class Typist {
-  readonly #desk: TypistHost;
+export class MessageTyper {
+  readonly #host: TypingHost;
   #last: Promise<unknown> = Promise.resolve();
   /** Results of messages with a key, including messages still being typed. */
   readonly #known = new Map<string, Promise<SendResult>>();
   /** When the last message was typed. Null: none yet. */
   #typedAtMs: number | null = null;
 
-  constructor(desk: TypistHost) {
-    this.#desk = desk;
+  constructor(host: TypingHost) {
+    this.#host = host;
   }
 
   /** Types messages in the order of arrival, and each key once. */
@@ -65,28 +65,28 @@ export class Typist {
     if ("refused" in given) return { sent: "refused", why: given.refused };
     const refusal = await this.#readiness();
     if (refusal !== null) return { sent: "refused", why: refusal };
-    const typedAtMs = this.#desk.clock.now();
+    const typedAtMs = this.#host.clock.now();
     this.#typedAtMs = typedAtMs;
-    this.#desk.write(CLEAR);
-    this.#desk.write(keysFor(given.text, this.#desk.bracketedPaste()));
+    this.#host.write(CLEAR);
+    this.#host.write(keysFor(given.text, this.#host.bracketedPaste()));
     await sleep(BEFORE_ENTER_MS);
     // A prompt that opened meanwhile may have received the text; an Enter would answer it.
-    const changed = unfit(await this.#desk.look());
+    const changed = unfit(await this.#host.look());
     if (changed !== null) return { sent: "refused", why: `${changed}; the message stands there unsent` };
-    this.#desk.write("\r");
+    this.#host.write("\r");
     const first = await this.#verified(given.text, typedAtMs);
     if (first !== false) return { sent: first === true ? "ok" : "unverified" };
     // A UI that was drawing may have read the first Enter as part of the paste.
-    if (unfit(await this.#desk.look()) === null) this.#desk.write("\r");
+    if (unfit(await this.#host.look()) === null) this.#host.write("\r");
     return { sent: (await this.#verified(given.text, typedAtMs)) === true ? "ok" : "unverified" };
   }
 
   /** Waits until the UI has been idle for a moment. Returns the reason why not, or null. */
   async #readiness(): Promise<string | null> {
-    const { clock } = this.#desk;
+    const { clock } = this.#host;
     const deadline = clock.mono() + PATIENCE_MS;
     for (;;) {
-      const observed = await this.#desk.look();
+      const observed = await this.#host.look();
       const why = unfit(observed);
       if (why !== null) return why;
       const personMs = this.#personFor();
@@ -99,7 +99,7 @@ export class Typist {
 
   /** A UI that has been idle since before the last message may begin with that message any moment. */
   #waitFor({ sinceMs }: Observed): number {
-    const now = this.#desk.clock.now();
+    const now = this.#host.clock.now();
     const typedAtMs = this.#typedAtMs ?? sinceMs;
     if (sinceMs < typedAtMs && now - typedAtMs < BEGIN_MS) return LOOK_MS;
     return now < sinceMs ? 0 : SETTLE_MS - (now - sinceMs);
@@ -107,16 +107,16 @@ export class Typist {
 
   /** How long to wait for a person who is typing. */
   #personFor(): number {
-    const at = this.#desk.personTypedAt();
-    return at === null ? 0 : PERSON_MS - (this.#desk.clock.mono() - at);
+    const at = this.#host.personTypedAt();
+    return at === null ? 0 : PERSON_MS - (this.#host.clock.mono() - at);
   }
 
   /** Null: the engine cannot tell. */
   async #verified(text: string, typedAtMs: number): Promise<boolean | null> {
-    const { clock } = this.#desk;
+    const { clock } = this.#host;
     const deadline = clock.mono() + VERIFY_MS;
     for (;;) {
-      const taken = await this.#desk.tookUp(text, typedAtMs);
+      const taken = await this.#host.tookUp(text, typedAtMs);
       if (taken !== false || clock.mono() >= deadline) return taken;
       await sleep(LOOK_MS);
     }

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { agentLike, did, factsLike, failing, live, log, MINUTE, entry, T0 } from "../../test/supervision.ts";
 import type { SupervisionEvent } from "../core/supervision.ts";
 import { decide } from "./decide.ts";
-import { type Decided, lastDecided, restartsOf, triesOf } from "./tally.ts";
+import { type Decided, lastDecided, restartsOf, triesOf } from "./counts.ts";
 
 const decided = (seq: number, trigger: Decided["trigger"], key: string): SupervisionEvent => ({
   ...{ kind: "decided", seq, at: seq, attempt: 1, key, trigger, position: 0 },

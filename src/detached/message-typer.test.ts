@@ -2,11 +2,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import type { Activity, Observed } from "../core/events.ts";
-import { type TypistHost, Typist } from "./typist.ts";
+import { type TypingHost, MessageTyper } from "./message-typer.ts";
 
 const CLEAR = "\x15".repeat(8);
 
-class Ui implements TypistHost {
+class Ui implements TypingHost {
   readonly typed: string[] = [];
   readonly clock = { now: () => performance.now() + 1_000_000, mono: () => performance.now() };
   activity: Activity = { state: "idle" };
@@ -41,20 +41,20 @@ const trouble = { kind: "rate_limited", message: "later" } as const;
 
 test("the typist clears a draft, pastes the message and presses Enter once", async () => {
   const one = ui();
-  expect(await new Typist(one).send("go on;\nnow")).toEqual({ sent: "ok" });
+  expect(await new MessageTyper(one).send("go on;\nnow")).toEqual({ sent: "ok" });
   expect(one.typed).toEqual([CLEAR, "\x1b[200~go on;\rnow\x1b[201~", "\r"]);
 });
 
 test("without bracketed paste the message becomes one line; after a failed turn it is typed as well", async () => {
   const one = ui({ paste: false, activity: { state: "error", trouble } });
-  expect(await new Typist(one).send("go on\nnow")).toEqual({ sent: "ok" });
+  expect(await new MessageTyper(one).send("go on\nnow")).toEqual({ sent: "ok" });
   expect(one.typed).toEqual([CLEAR, "go on now", "\r"]);
 });
 
 test("the typist presses Enter again when the engine missed the first, and never a third time", async () => {
   const second = ui({ takenUp: (enters) => enters >= 2 });
   const never = ui({ takenUp: () => false });
-  const answers = await Promise.all([new Typist(second).send("x"), new Typist(never).send("x")]);
+  const answers = await Promise.all([new MessageTyper(second).send("x"), new MessageTyper(never).send("x")]);
   expect(answers).toEqual([{ sent: "ok" }, { sent: "unverified" }]);
   expect([second, never].map((one) => one.typed.slice(2))).toEqual([
     ["\r", "\r"],
@@ -64,7 +64,7 @@ test("the typist presses Enter again when the engine missed the first, and never
 
 test("a message for an engine that reports nothing is typed once and not verified", async () => {
   const one = ui({ takenUp: () => null });
-  expect(await new Typist(one).send("x")).toEqual({ sent: "unverified" });
+  expect(await new MessageTyper(one).send("x")).toEqual({ sent: "unverified" });
   expect(one.typed).toHaveLength(3);
 });
 
@@ -80,7 +80,7 @@ test.each(Object.entries(refusals))(
   "a message is refused and nothing typed: %s",
   async (_name, [changes, why]) => {
     const one = ui(changes);
-    const answer = await new Typist(one).send("1");
+    const answer = await new MessageTyper(one).send("1");
     expect(answer).toMatchObject({ sent: "refused", why: expect.stringMatching(why) as string });
     expect(one.typed).toEqual([]);
   },
@@ -91,13 +91,13 @@ test("the typist lets a person finish who typed a moment ago", async () => {
   const began = performance.now();
   const waited: number[] = [];
   one.onWrite = () => void waited.push(performance.now() - began);
-  expect(await new Typist(one).send("x")).toEqual({ sent: "ok" });
+  expect(await new MessageTyper(one).send("x")).toEqual({ sent: "ok" });
   expect(waited[0]).toBeGreaterThanOrEqual(150);
 });
 
 test("the typist first refuses a message that cannot be typed", async () => {
   const one = ui();
-  expect(await new Typist(one).send("\x1b")).toMatchObject({ sent: "refused" });
+  expect(await new MessageTyper(one).send("\x1b")).toMatchObject({ sent: "refused" });
   expect(one.typed).toEqual([]);
 });
 
@@ -106,7 +106,7 @@ test("a prompt that opens after the paste gets no Enter", async () => {
   one.onWrite = (keys) => {
     if (keys.startsWith("\x1b[200~")) one.activity = { state: "waiting", what: "rm" };
   };
-  expect(await new Typist(one).send("1")).toMatchObject({ sent: "refused" });
+  expect(await new MessageTyper(one).send("1")).toMatchObject({ sent: "refused" });
   expect(one.typed.filter((keys) => keys === "\r")).toEqual([]);
 });
 
@@ -115,7 +115,10 @@ test("the typist waits and looks again at an agent that became idle a moment ago
   one.sinceMs = one.clock.now();
   const began = performance.now();
   void sleep(50).then(() => (one.activity = { state: "working" }));
-  expect(await new Typist(one).send("x")).toMatchObject({ sent: "refused", why: "the agent is working" });
+  expect(await new MessageTyper(one).send("x")).toMatchObject({
+    sent: "refused",
+    why: "the agent is working",
+  });
   expect(performance.now() - began).toBeGreaterThan(200);
   expect(one.typed).toEqual([]);
 });
@@ -127,7 +130,7 @@ test("two simultaneous messages are typed one after the other", async () => {
   one.onWrite = (keys) => {
     if (keys === "\r") one.sinceMs = one.clock.now() - 0.001;
   };
-  const typist = new Typist(one);
+  const typist = new MessageTyper(one);
   const answers = await Promise.all([typist.send("first"), typist.send(""), typist.send("second")]);
   expect(answers).toMatchObject([{ sent: "ok" }, { sent: "refused" }, { sent: "ok" }]);
   expect(one.typed).toEqual([
@@ -142,7 +145,7 @@ test("two simultaneous messages are typed one after the other", async () => {
 
 test("a UI that may begin with one message any moment gets no other until it has answered", async () => {
   const one = ui();
-  const typist = new Typist(one);
+  const typist = new MessageTyper(one);
   const [first, second] = [typist.send("first"), typist.send("second")];
   expect(await first).toEqual({ sent: "ok" });
   one.activity = { state: "working" };

@@ -1,6 +1,6 @@
 /**
- * Everything that is known of one agent right now, and what follows from it: for the daemon, which then acts, and for
- * commands that only show it. Reads; what is dead and still said to run is corrected on sight.
+ * The present facts about one agent and the decision that follows, for the daemon, which acts, and for commands, which
+ * show it. Reading a run also corrects a record that claims a dead process is running.
  */
 import type { Observed } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
@@ -12,41 +12,41 @@ import type { Deps } from "../run/run.ts";
 import type { StoredEvent } from "../store/store.ts";
 import { selectRun } from "../run/select.ts";
 import { decide, type NextAction, type SupervisionFacts } from "./decide.ts";
-import { chanceOf } from "./delay.ts";
+import { jitterOf } from "./delay.ts";
 import { fromStored } from "./history.ts";
-import { endedAttempt, type ProcessSight } from "./occurrence.ts";
+import { endedAttempt, type ProcessState } from "./occurrence.ts";
 
-/** What only a process that has been watching knows. */
-export interface Watched {
-  /** Null: there is no holder, or none that answers. */
+/** Facts that only a process with a connection to the holder has. */
+export interface WatchState {
+  /** Null: no holder, or it does not answer. */
   readonly link: HolderLink | null;
-  /** Since when a holder that lives does not answer; null: it does, or there is none. */
+  /** Since when a live holder has not answered. Null: it answers, or no holder exists. */
   readonly unreachableSinceMs: number | null;
   readonly clockJumpMs: number | null;
 }
 
-/** For whoever has not been watching. */
-export const UNWATCHED: Watched = { link: null, unreachableSinceMs: null, clockJumpMs: null };
+/** For a process that does not watch the agent. */
+export const UNWATCHED: WatchState = { link: null, unreachableSinceMs: null, clockJumpMs: null };
 
-export interface Look {
+export interface AgentSnapshot {
   readonly agent: AgentRecord;
-  /** Null: it was recorded and never started. */
+  /** Null: recorded, but never started. */
   readonly run: RunRecord | null;
   readonly attempts: readonly AttemptRecord[];
-  /** The attempt that `seen` is about, and the newest one. */
+  /** The attempt of `seen`, and the newest attempt. */
   readonly attempt: number;
   readonly latest: number;
-  readonly seen: ProcessSight;
+  readonly seen: ProcessState;
   readonly history: readonly SupervisionEvent[];
-  /** The completed turns that are in the history: `<attempt>/<turn>`. */
+  /** The completed turns in the history: `<attempt>/<turn>`. */
   readonly progress: ReadonlySet<string>;
   readonly openDecision: string | null;
-  /** The question that is open in the store, and about an earlier attempt. */
+  /** A question that is open in the store but concerns an earlier attempt. */
   readonly outdated: string | null;
   readonly decision: NextAction;
 }
 
-/** Null: neither the index nor a run directory knows it. */
+/** Null: neither the index nor a run directory has it. */
 export async function runOf(deps: Deps, agent: AgentRecord): Promise<RunRecord | null> {
   try {
     return await selectRun(deps, agent.runId);
@@ -56,13 +56,13 @@ export async function runOf(deps: Deps, agent: AgentRecord): Promise<RunRecord |
   }
 }
 
-/** `run` is as it is now: nobody who says `running` is dead. */
-export async function lookAt(
+/** `run` must be current, as from `runOf`: a run that is `running` has a live owner. */
+export async function takeSnapshot(
   deps: Deps,
   agent: AgentRecord,
   run: RunRecord | null,
-  watched: Watched,
-): Promise<Look> {
+  watched: WatchState,
+): Promise<AgentSnapshot> {
   const attempts = run === null ? [] : await deps.store.listAttempts(run.runId);
   const events = await deps.store.listEvents(agent.runId);
   const history = fromStored(events);
@@ -83,7 +83,7 @@ export async function lookAt(
     history,
     openDecision,
     clockJumpMs: watched.clockJumpMs,
-    chance: chanceOf(agent.runId, attempt),
+    jitter: jitterOf(agent.runId, attempt),
   };
   return {
     agent,
@@ -114,14 +114,14 @@ async function openDecisionOf(deps: Deps, agentId: string): Promise<DecisionReco
 function seenOf(
   run: RunRecord | null,
   attempts: readonly AttemptRecord[],
-  { link, unreachableSinceMs }: Watched,
+  { link, unreachableSinceMs }: WatchState,
   now: number,
-): ProcessSight {
+): ProcessState {
   if (run === null) return { is: "live", observed: guess("starting", now) };
   if (run.status === "running") {
     if (link !== null) return { is: "live", observed: link.observed() };
     if (unreachableSinceMs !== null) return { is: "unresponsive", sinceMs: unreachableSinceMs };
-    // Somebody works with it in a terminal, or its holder is about to answer.
+    // A person uses it in a terminal, or its holder will answer soon.
     return { is: "live", observed: guess("working", Date.parse(run.updatedAt)) };
   }
   const last = attempts.at(-1);
@@ -134,13 +134,13 @@ function guess(state: "starting" | "working", sinceMs: number): Observed {
   return { activity: { state }, sinceMs, grewAtMs: sinceMs, turns: 0, certain: false };
 }
 
-function seenAttempt(seen: ProcessSight, { link }: Watched, attempts: readonly AttemptRecord[]): number {
+function seenAttempt(seen: ProcessState, { link }: WatchState, attempts: readonly AttemptRecord[]): number {
   if (seen.is === "ended") return seen.attempt;
   if (seen.is === "live" && link !== null) return link.hello.attempt;
   return attempts.at(-1)?.n ?? 0;
 }
 
-/** One agent for people, as `status` and `agent list` show it. Texts are untrusted. */
+/** An agent as `status` and `agent list` show it. Texts are untrusted. */
 export interface AgentView {
   readonly id: string;
   readonly name: string;
@@ -157,10 +157,10 @@ export interface AgentView {
     | "dead"
     | "unresponsive"
     | Exclude<AgentPhase, "active">;
-  /** Since when; milliseconds. */
+  /** When the state began; milliseconds. */
   readonly sinceMs: number;
   readonly attempts: number;
-  /** What is the matter, one sentence. */
+  /** The situation, one sentence. */
   readonly why: string;
   readonly next: { readonly action: string; readonly atMs: number } | null;
   /** The open question to a person. */
@@ -168,8 +168,8 @@ export interface AgentView {
   readonly pipeline: AgentRecord["pipeline"];
 }
 
-export function viewOf(look: Look): AgentView {
-  const { agent, decision, seen } = look;
+export function viewOf(snapshot: AgentSnapshot): AgentView {
+  const { agent, decision, seen } = snapshot;
   const ended = agent.phase !== "active";
   return {
     id: agent.id,
@@ -180,17 +180,17 @@ export function viewOf(look: Look): AgentView {
     phase: agent.phase,
     state: agent.phase === "active" ? stateOf(seen, agent.definition.mode) : agent.phase,
     sinceMs: ended && agent.endedAt !== null ? Date.parse(agent.endedAt) : sinceOf(seen),
-    attempts: look.run?.attempts ?? 0,
+    attempts: snapshot.run?.attempts ?? 0,
     why: ended ? (agent.reason ?? "") : decision.why,
     next: ended ? null : nextOf(decision),
-    decision: ended ? null : look.openDecision,
+    decision: ended ? null : snapshot.openDecision,
     pipeline: agent.pipeline,
   };
 }
 
-/** A UI that ended was closed, whatever its exit code says. */
+/** A UI that ended was closed, whatever its exit code. */
 function stateOf(
-  seen: ProcessSight,
+  seen: ProcessState,
   mode: AgentMode,
 ): Exclude<AgentView["state"], Exclude<AgentPhase, "active">> {
   if (seen.is === "live") return seen.observed.activity.state;
@@ -200,12 +200,12 @@ function stateOf(
   return seen.outcome.trouble === undefined ? "dead" : "error";
 }
 
-function sinceOf(seen: ProcessSight): number {
+function sinceOf(seen: ProcessState): number {
   if (seen.is === "live") return seen.observed.sinceMs;
   return seen.is === "ended" ? seen.endedAtMs : seen.sinceMs;
 }
 
 function nextOf(decision: NextAction): AgentView["next"] {
-  if (decision.do === "wait") return { action: decision.next ?? "look", atMs: decision.untilMs };
+  if (decision.do === "wait") return { action: decision.next ?? "snapshot", atMs: decision.untilMs };
   return null;
 }

@@ -1,7 +1,7 @@
 /**
- * The way to the daemon: finds it, starts it where it is missing, replaces one of another version, and calls it.
+ * The client of the daemon: finds it, starts it if necessary, replaces a daemon of another version, and calls it.
  *
- * Agents belong to their holders, so a daemon that is stopped or replaced costs them nothing.
+ * Agents belong to their holders, so they continue while a daemon stops or is replaced.
  */
 import { spawn } from "node:child_process";
 import { closeSync } from "node:fs";
@@ -15,8 +15,8 @@ import { detachedEnv } from "../detached/detached.ts";
 import { type Connection, connect } from "../ipc/ipc.ts";
 import { asUser } from "../process/process.ts";
 import type { Deps } from "../run/run.ts";
-import type { BringBackOptions, BroughtBack } from "./bring-back.ts";
-import type { AgentView } from "./look.ts";
+import type { AgentResumeOptions, AgentResumeResult } from "./agent-resume.ts";
+import type { AgentView } from "./snapshot.ts";
 
 export interface DaemonStatus {
   readonly pid: number;
@@ -25,42 +25,42 @@ export interface DaemonStatus {
   readonly agents: readonly AgentView[];
 }
 
-/** What a person asked for, and what came of it. */
+/** The result of a person's request. */
 export interface DaemonAnswer {
   readonly done: boolean;
   /** One sentence. */
   readonly why: string;
 }
 
-/** What became of an agent that was to go on. `done`: it runs again. */
-export type ResumedAgent = DaemonAnswer & BroughtBack;
+/** The result of a resume. `done`: the agent runs again. */
+export type ResumedAgent = DaemonAnswer & AgentResumeResult;
 
 export interface Daemon extends AsyncDisposable {
   readonly pid: number;
   readonly version: string;
   readonly sinceMs: number;
   status(): Promise<DaemonStatus>;
-  /** Look at this agent now; null: at all of them, and at pipelines. */
+  /** Makes the daemon check this agent now. Null: all agents and pipelines. */
   poke(id: string | null): Promise<void>;
-  resume(id: string, options: BringBackOptions): Promise<ResumedAgent>;
+  resume(id: string, options: AgentResumeOptions): Promise<ResumedAgent>;
   stop(id: string): Promise<DaemonAnswer>;
   send(id: string, message: string): Promise<DaemonAnswer>;
-  /** Carries out what a person has decided; the choice is in the store before. */
+  /** Carries out a person's choice, which the caller has stored. */
   resolve(decision: string): Promise<DaemonAnswer>;
-  /** Ends the daemon. Resolves when it is gone. */
+  /** Ends the daemon. Resolves when its process has closed the connection. */
   quit(): Promise<void>;
 }
 
 const MAX_TOKEN = 1_024;
-/** More than a log of the daemon ever has. */
+/** Larger than any daemon log. */
 const MAX_LOG = 16 * 1024 * 1024;
 const READY_MS = 10_000;
 const QUIT_MS = 10_000;
 const POLL_MS = 25;
 const LOCKED_POLL_MS = 250;
-/** A kill takes its time, and so does an agent that is told something. */
+/** Ending an agent or typing a message takes time. */
 const ACT_MS = 120_000;
-/** A daemon that waits most of the time needs no optimised code, a small nursery, and no room for its garbage. */
+/** The daemon is mostly idle: without the optimizer and with a small nursery it needs less memory. */
 const NODE_FLAGS = ["--max-semi-space-size=1", "--no-opt", "--max-lazy", "--optimize-for-size"];
 
 export function daemonPlaces(deps: Deps): {
@@ -87,7 +87,7 @@ export async function findDaemon(deps: Deps): Promise<Daemon | null> {
   return connection === null ? null : daemonAt(connection);
 }
 
-/** The daemon of this version, started when there is none. `starting` is told what takes its time. */
+/** The daemon of this version; starts it if necessary. `starting` gets a text before each slow step. */
 export async function ensureDaemon(
   deps: Deps,
   version: string,
@@ -95,20 +95,20 @@ export async function ensureDaemon(
 ): Promise<Daemon> {
   const end = deps.clock.mono() + READY_MS;
   for (;;) {
-    const found = await tryToFind(deps, end);
+    const found = await findWhileStarting(deps, end);
     if (found?.version === version) return found;
     if (found === null) {
       assertOwnState(deps);
-      starting("starting the supervisor");
+      starting("starting the daemon");
       return launchDaemon(deps, version, end);
     }
-    starting(`replacing the supervisor of version ${found.version}; agents go on`);
+    starting(`replacing the daemon of version ${found.version}; agents continue`);
     await found.quit();
   }
 }
 
-/** One that starts right now has its token changed under our hands. */
-async function tryToFind(deps: Deps, end: number): Promise<Daemon | null> {
+/** A daemon that starts at this moment replaces its token, so the old token may be denied for a short time. */
+async function findWhileStarting(deps: Deps, end: number): Promise<Daemon | null> {
   for (;;) {
     try {
       return await findDaemon(deps);
@@ -121,22 +121,22 @@ async function tryToFind(deps: Deps, end: number): Promise<Daemon | null> {
 
 async function launchDaemon(deps: Deps, version: string, end: number): Promise<Daemon> {
   const { log } = daemonPlaces(deps);
-  // It could not even write down why it does not start.
+  // The daemon could not even log why it does not start.
   if (deps.state.refusal !== null) throw deps.state.refusal;
   let child = spawnDaemon(deps, log);
   for (;;) {
-    const found = await tryToFind(deps, end);
+    const found = await findWhileStarting(deps, end);
     if (found?.version === version) return found;
     await found?.[Symbol.asyncDispose]();
     const ended = child.ended();
-    // Another one has the lock: it is about to answer, or it is about to leave.
+    // Another daemon has the lock: it will answer soon, or it is about to end.
     if (ended === LOCKED) child = spawnDaemon(deps, log);
     else if (ended === STORAGE) {
       const { root } = deps.state;
-      const what = `The supervisor did not start: it could not write to ${root}. \`reprise doctor\` may tell why.`;
+      const what = `The daemon did not start: it could not write to ${root}. Find out why: reprise doctor`;
       throw new Fault("storage_failed", what, { facts: { path: root } });
     } else if (ended !== null || deps.clock.mono() >= end) {
-      throw new Fault("no_answer", `The supervisor did not start. See \`reprise daemon logs\` (${log}).`, {
+      throw new Fault("no_answer", `The daemon did not start. Find out why: reprise daemon logs (${log})`, {
         facts: { path: log },
       });
     }
@@ -144,11 +144,11 @@ async function launchDaemon(deps: Deps, version: string, end: number): Promise<D
   }
 }
 
-/** The exit codes of a daemon that found another one running, and of one that could not write. */
+/** The daemon's exit codes: another daemon runs, and the state directory is not writable. */
 const LOCKED = 4;
 const STORAGE = 7;
 
-/** `ended`: its exit code; null while it runs. */
+/** `ended`: the exit code. Null: it runs. */
 export function spawnDaemon(deps: Deps, log: string): { ended(): number | null } {
   let exit: number | null = null;
   const stderr = openLog(log);
@@ -171,7 +171,7 @@ export function spawnDaemon(deps: Deps, log: string): { ended(): number | null }
   return { ended: () => exit };
 }
 
-/** Null: there is none, or none of ours, so there is no daemon that would talk to us. */
+/** Null: missing, or not ours, so no daemon would answer us. */
 function readToken(path: string): string | null {
   return readOwnText(path, MAX_TOKEN)?.trim() ?? null;
 }
@@ -198,20 +198,23 @@ function daemonAt(connection: Connection): Daemon {
       await connection.call("quit");
       const late = sleep(QUIT_MS, "late" as const, { ref: false });
       if ((await Promise.race([connection.closed, late])) === "late")
-        throw new Fault("no_answer", `The supervisor (pid ${numberIn(hello, "pid") ?? 0}) does not stop.`);
+        throw new Fault(
+          "no_answer",
+          `The daemon (pid ${numberIn(hello, "pid") ?? 0}) does not stop. Agents continue if you end it: kill ${numberIn(hello, "pid") ?? 0}`,
+        );
     },
     [Symbol.asyncDispose]: () => connection[Symbol.asyncDispose](),
   };
 }
 
-/** The last lines of the log, oldest first; a line that is not ours is passed as it is. */
+/** The last lines of the log, oldest first. Lines in another format stay as they are. */
 export function readDaemonLog(deps: Deps, lines: number): readonly string[] {
   const { log } = daemonPlaces(deps);
   const text = [`${log}.1`, log].map((path) => readOwnText(path, MAX_LOG) ?? "").join("");
-  return text.split("\n").filter(Boolean).slice(-lines).map(sayLine);
+  return text.split("\n").filter(Boolean).slice(-lines).map(formatLogLine);
 }
 
-function sayLine(line: string): string {
+function formatLogLine(line: string): string {
   const entry = parseObject(line);
   if (entry === undefined) return line;
   const { at, pid, level, message, ...facts } = entry;

@@ -1,7 +1,7 @@
 /**
- * What the event log says about tries: how often, since when, and what is still under way.
+ * Counts tries in the event log: how often, since when, and which are still under way. Pure.
  *
- * Pure. Counters are never stored, so a restart of the daemon cannot reset them; events are in order of `seq`.
+ * Reprise stores events, never counts, so a restart of the daemon cannot reset them. Events are in order of `seq`.
  */
 import type { ActionName, AgentMode, Trigger } from "../core/runbook.ts";
 import type { SupervisionEvent } from "../core/supervision.ts";
@@ -17,22 +17,25 @@ interface Entry {
   readonly action: ActionName;
 }
 
-/** The last thing that was decided about this state of this attempt. */
+/** The last decision about this state of this attempt. */
 export function lastDecided(events: Events, attempt: number, sinceMs: number): Decided | null {
   const last = events.findLast(
     (event): event is Decided =>
-      event.kind === "decided" && event.attempt === attempt && event.at >= sinceMs && !isMoot(events, event),
+      event.kind === "decided" &&
+      event.attempt === attempt &&
+      event.at >= sinceMs &&
+      !isRefusedRequest(events, event),
   );
   return last ?? null;
 }
 
-/** What a person wanted and was refused: they were told, and everything is as it was. An answer has closed its question. */
-function isMoot(events: Events, { trigger, key }: Decided): boolean {
+/** A person's request that was refused and changed nothing. The answer to a question is different: it closes the question. */
+function isRefusedRequest(events: Events, { trigger, key }: Decided): boolean {
   if (trigger !== "user" || key.includes("/answer/")) return false;
   return reportOf(events, key)?.result === "refused";
 }
 
-/** Decisions for this entry since its count began, oldest first. */
+/** Decisions for this entry since the last reset of its count, oldest first. */
 export function triesOf(events: Events, { trigger, position, action }: Entry): readonly Decided[] {
   const tries = action === "nudge" ? sinceUnprovoked(events) : sinceReset(events);
   return tries.filter(
@@ -40,14 +43,14 @@ export function triesOf(events: Events, { trigger, position, action }: Entry): r
   ) as readonly Decided[];
 }
 
-/** Decisions to start the agent again since it last got anywhere. */
+/** Decisions to restart the agent since its last progress. */
 export function restartsOf(events: Events): readonly Decided[] {
   return sinceReset(events).filter(
     (event) => event.kind === "decided" && event.action === "resume" && event.trigger !== "user",
   ) as readonly Decided[];
 }
 
-/** Decisions to start the next attempt that came to nothing: not even a process was there. */
+/** Failed decisions to start the next attempt, which never got a process. */
 export function unstartedOf(events: Events, latest: number): readonly Decided[] {
   return sinceReset(events).filter(
     (event) =>
@@ -57,7 +60,7 @@ export function unstartedOf(events: Events, latest: number): readonly Decided[] 
   ) as readonly Decided[];
 }
 
-/** The number that makes the key of the next decision: it never goes back, not even by progress. */
+/** The number in the key of the next decision. It only grows, even after progress. */
 export function ordinalOf(events: Events, attempt: number, trigger: Trigger, position: number): number {
   const earlier = events.filter(
     (event) =>
@@ -69,7 +72,7 @@ export function ordinalOf(events: Events, attempt: number, trigger: Trigger, pos
   return earlier.length + 1;
 }
 
-/** The decision about this attempt that nobody has reported on. `latest`: a resume that made its attempt is carried out. */
+/** The decision about this attempt without a report. A resume whose attempt exists (`latest`) counts as carried out. */
 export function inFlight(events: Events, attempt: number, latest: number): Decided | null {
   const reported = new Set(events.flatMap((event) => (event.kind === "carried_out" ? [event.key] : [])));
   const open = events.findLast(
@@ -90,14 +93,14 @@ export function reportOf(events: Events, key: string): CarriedOut | null {
 }
 
 /**
- * Attempts that failed since the last progress. One that the engine's own limits ended is not the agent's failure,
- * and one after which a person decided is forgiven.
+ * Failed attempts since the last progress or the last decision of a person. An attempt that ended by a rate limit is not
+ * a failure.
  */
 export function failuresOf(events: Events, ended: readonly EndedAttempt[], mode: AgentMode): number {
-  const reset = thatCounts(events).findLast(isReset);
+  const reset = countedEvents(events).findLast(isReset);
   return ended.filter(
     ({ attempt, outcome }) =>
-      // A UI that closes is a failure, whatever its exit code says.
+      // A UI that closes is a failure, whatever its exit code.
       (outcome.result !== "completed" || mode === "interactive") &&
       outcome.result !== "cancelled" &&
       outcome.trouble?.kind !== "rate_limited" &&
@@ -107,23 +110,23 @@ export function failuresOf(events: Events, ended: readonly EndedAttempt[], mode:
   ).length;
 }
 
-/** A completed turn, or a person who decided: what was tried before does not count any more. */
+/** A completed turn or a person's decision resets the counts. */
 function isReset(event: SupervisionEvent): boolean {
-  return event.kind === "progress" || event.kind === "answered" || isUsers(event);
+  return event.kind === "progress" || event.kind === "answered" || isUserDecision(event);
 }
 
-const isUsers = (event: SupervisionEvent) => event.kind === "decided" && event.trigger === "user";
+const isUserDecision = (event: SupervisionEvent) => event.kind === "decided" && event.trigger === "user";
 
 function sinceReset(events: Events): Events {
-  const kept = thatCounts(events);
+  const kept = countedEvents(events);
   return kept.slice(kept.findLastIndex(isReset) + 1);
 }
 
-/** Without what came to nothing, and the progress of attempts that others had followed already when it was heard of. */
-function thatCounts(events: Events): Events {
+/** Without refused requests, and without progress of an attempt that was reported after a newer attempt began. */
+function countedEvents(events: Events): Events {
   let latest = 0;
   return events.filter((event) => {
-    if (event.kind === "decided" && isMoot(events, event)) return false;
+    if (event.kind === "decided" && isRefusedRequest(events, event)) return false;
     const late = event.kind === "progress" && event.attempt < latest;
     latest = Math.max(latest, event.attempt);
     return !late;
@@ -131,14 +134,13 @@ function thatCounts(events: Events): Events {
 }
 
 /**
- * The turn that a nudge brought about is no reason to nudge as often again, or an agent that answers "I am done" would be
- * nudged for ever: the first completed turn after a nudge does not begin the count anew. A nudge that did not arrive
- * brings about no turn.
+ * Events since the last reset for nudges. The first completed turn after a nudge answers it and does not reset the count:
+ * otherwise Reprise would nudge an agent that answers "I am done" for ever. A nudge that did not arrive causes no turn.
  */
 function sinceUnprovoked(events: Events): Events {
   let from = 0;
   let provoked = false;
-  const kept = thatCounts(events);
+  const kept = countedEvents(events);
   for (const [at, event] of kept.entries()) {
     if (event.kind === "decided" && event.action === "nudge" && event.trigger !== "user")
       provoked = (reportOf(events, event.key)?.result ?? "ok") === "ok";

@@ -1,6 +1,6 @@
 /**
- * Asking a person: the decision document with what happened, the agent's last words and numbered options; and taking
- * the answer. Both are in the store before anything is done about them.
+ * Decisions: the questions to a person, with facts, the agent's last words and numbered options, and their answers.
+ * Reprise stores both before it acts on them.
  */
 import { Fault } from "../core/faults.ts";
 import type { Trigger } from "../core/runbook.ts";
@@ -12,31 +12,31 @@ import { offerFor, refusedStart } from "../run/inspect.ts";
 import { redactorFor } from "../run/engine-setup.ts";
 import type { Document } from "../store/store.ts";
 import { toStored } from "./history.ts";
-import type { Look } from "./look.ts";
+import type { AgentSnapshot } from "./snapshot.ts";
 import { notify } from "./notify.ts";
-import { agentOf, correction } from "./pipelines.ts";
+import { agentOf, correctionAdvice } from "./pipelines.ts";
 import { refuseSecretMessage } from "./secrets.ts";
-import { type Decided, reportOf } from "./tally.ts";
+import { type Decided, reportOf } from "./counts.ts";
 
 const LAST_WORDS = { cols: 120, rows: 20 };
 const MAX_WORDS = 4_000;
 const MAX_WHAT = 2_000;
 
-/** The id of the question, which follows from the decision: so a crash in between asks the same question, once. */
-export async function escalate(deps: Deps, look: Look, asked: AskedDecision): Promise<string> {
+/** Returns the id of the question. It follows from the decision, so after a crash the same question is asked once. */
+export async function escalate(deps: Deps, snapshot: AgentSnapshot, asked: AskedDecision): Promise<string> {
   const { decided } = asked;
-  const id = `${look.agent.id}-${decided.seq}`;
-  const record = await question(deps, look, id, asked);
+  const id = `${snapshot.agent.id}-${decided.seq}`;
+  const record = await newDecision(deps, snapshot, id, asked);
   await deps.store.saveDocument({ kind: "decision", id, open: true, data: { ...record } }, null);
   await deps.store.appendEvent(
-    toStored(look.agent.runId, {
+    toStored(snapshot.agent.runId, {
       kind: "escalated",
       at: deps.clock.now(),
       attempt: decided.attempt,
       decision: id,
     }),
   );
-  // Whoever stored it may have died before anybody was told: rather twice than never.
+  // The process that stored it may have died before the notification: better two notifications than none.
   const stored = await getDecision(deps, id);
   if (stored?.state === "open") await notify(deps, stored);
   return id;
@@ -45,23 +45,30 @@ export async function escalate(deps: Deps, look: Look, asked: AskedDecision): Pr
 export interface AskedDecision {
   readonly decided: Decided;
   readonly why: string;
-  /** Why its conversation cannot be continued; null: it is there, or nobody can tell yet. */
+  /** Why the conversation cannot continue. Null: it can, or the answer is not known yet. */
   readonly toContinue: Fault | null;
-  /** Why no new one can begin; null: one may. */
+  /** Why no new conversation can start. Null: it can. */
   readonly toBegin: Fault | null;
 }
 
-async function question(deps: Deps, look: Look, id: string, asked: AskedDecision): Promise<DecisionRecord> {
-  const { agent } = look;
+async function newDecision(
+  deps: Deps,
+  snapshot: AgentSnapshot,
+  id: string,
+  asked: AskedDecision,
+): Promise<DecisionRecord> {
+  const { agent } = snapshot;
   const { decided, why } = asked;
   const redact = redactorFor(deps.env, agent.definition.env);
   const trigger: Trigger = decided.trigger === "user" ? "dead" : decided.trigger;
-  const tried = triedBefore(look.history, decided);
-  const refused = look.run === null ? null : refusedStart(look.run, look.attempts);
+  const tried = triedBefore(snapshot.history, decided);
+  const refused = snapshot.run === null ? null : refusedStart(snapshot.run, snapshot.attempts);
   const what =
     refused === null
-      ? [why, ...(await barsOf(deps, look, asked, `${why} ${tried ?? ""}`))].map(withoutDot).join(". ")
-      : `${why}. Its engine refused to begin (${withoutDot(refused)}). ${await correction(deps, agent)}.`;
+      ? [why, ...(await obstaclesOf(deps, snapshot, asked, `${why} ${tried ?? ""}`))]
+          .map(withoutDot)
+          .join(". ")
+      : `${why}. Its engine refused to start (${withoutDot(refused)}). ${await correctionAdvice(deps, agent)}.`;
   return {
     v: 1,
     id,
@@ -70,20 +77,20 @@ async function question(deps: Deps, look: Look, id: string, asked: AskedDecision
     attempt: decided.attempt,
     trigger,
     what: wholeSentences(redact(what), MAX_WHAT),
-    trouble: troubleOf(look),
+    trouble: troubleOf(snapshot),
     ...(tried === null ? {} : { tried: harmless(redact(tried)) }),
-    lastWords: redact(await lastWords(deps, look)).slice(-MAX_WORDS),
-    options: optionsFor(trigger, look, asked).map((option, at) => ({ n: at + 1, ...option })),
+    lastWords: redact(await lastWords(deps, snapshot)).slice(-MAX_WORDS),
+    options: optionsFor(trigger, snapshot, asked).map((option, at) => ({ n: at + 1, ...option })),
     state: "open",
     choice: null,
     createdAt: new Date(deps.clock.now()).toISOString(),
   };
 }
 
-/** What keeps it from going on, and a command that helps; without what is said already. */
-async function barsOf(
+/** The obstacles to continuing and a command that helps, without repeating `said`. */
+async function obstaclesOf(
   deps: Deps,
-  { run }: Look,
+  { run }: AgentSnapshot,
   { toContinue, toBegin }: AskedDecision,
   said: string,
 ): Promise<readonly string[]> {
@@ -92,14 +99,14 @@ async function barsOf(
   if (run === null || toBegin === null) return unsaid;
   const { next } = await offerFor(deps, run);
   const isWay = next.startsWith("reprise resume ") && ![said, ...bars].some((text) => text.includes(next));
-  return isWay ? [...unsaid, `Go on by hand: \`${next}\``] : unsaid;
+  return isWay ? [...unsaid, `Continue by hand: \`${next}\``] : unsaid;
 }
 
 const asSentence = (text: string) => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 const withoutDot = (text: string) => text.replace(/\.$/, "");
 
-/** What was last decided about this, if it failed. */
-function triedBefore(history: Look["history"], { seq, attempt, trigger }: Decided): string | null {
+/** The last decision about this trigger, if it failed. */
+function triedBefore(history: AgentSnapshot["history"], { seq, attempt, trigger }: Decided): string | null {
   const last = history.findLast(
     (event): event is Decided => event.kind === "decided" && event.attempt === attempt && event.seq < seq,
   );
@@ -109,14 +116,14 @@ function triedBefore(history: Look["history"], { seq, attempt, trigger }: Decide
     : `${last.action}: ${report.detail}`;
 }
 
-function troubleOf({ seen }: Look): DecisionRecord["trouble"] {
+function troubleOf({ seen }: AgentSnapshot): DecisionRecord["trouble"] {
   if (seen.is === "ended") return seen.outcome.trouble ?? null;
   if (seen.is !== "live" || seen.observed.activity.state !== "error") return null;
   return seen.observed.activity.trouble;
 }
 
-/** Without them the question is still a question. */
-async function lastWords(deps: Deps, { run, seen }: Look): Promise<string> {
+/** Empty if the tape cannot be read: the question is useful without them. */
+async function lastWords(deps: Deps, { run, seen }: AgentSnapshot): Promise<string> {
   if (run === null) return "";
   try {
     const attempt = seen.is === "ended" ? seen.attempt : run.attempts;
@@ -131,20 +138,20 @@ type Option = Omit<DecisionOption, "n">;
 const OPTIONS = {
   resume: { label: "continue the conversation (with -m: with this message)", does: "resume" },
   kill: { label: "end the process and continue the conversation", does: "resume" },
-  killFresh: { label: "end the process and begin a new conversation with the prompt", does: "fresh" },
-  nudge: { label: "tell it to go on (with -m: this message)", does: "nudge" },
-  fresh: { label: "begin a new conversation with the prompt (with -m: with this message)", does: "fresh" },
+  killFresh: { label: "end the process and start a new conversation with the prompt", does: "fresh" },
+  nudge: { label: "tell it to continue (with -m: send this message)", does: "nudge" },
+  fresh: { label: "start a new conversation with the prompt (with -m: with this message)", does: "fresh" },
   done: { label: "the work is done: end the agent", does: "done" },
   fail: { label: "give up: end the agent as failed", does: "fail" },
-  again: { label: "try to begin once more, with the same options", does: "fresh" },
-  dismiss: { label: "leave it as it is (attach to it, or answer it yourself)", does: "dismiss" },
+  again: { label: "try to start again with the same options", does: "fresh" },
+  dismiss: { label: "leave it as it is (attach to it and answer it yourself)", does: "dismiss" },
   leave: { label: "leave it as it is", does: "dismiss" },
 } as const satisfies Record<string, Option>;
 
-/** Only what can be done: a conversation that is gone is not continued, and nothing more is said in it. */
+/** Offers only possible options: a lost conversation offers neither resume nor nudge. */
 function optionsFor(
   trigger: Trigger,
-  { seen, agent, run, attempts }: Look,
+  { seen, agent, run, attempts }: AgentSnapshot,
   { toContinue, toBegin }: AskedDecision,
 ): readonly Option[] {
   const { resume, kill, killFresh, nudge, fresh, done, fail, again, dismiss, leave } = OPTIONS;
@@ -152,7 +159,7 @@ function optionsFor(
   if (seen.is === "unresponsive") return [run?.sessions.length === 0 ? killFresh : kill, fail, leave];
   if (trigger === "prompt") return [dismiss, done, fail];
   const anew = toBegin === null ? [fresh] : [];
-  // Nobody can attach to a process that has ended.
+  // An ended process cannot be attached to.
   const stay = seen.is === "live" ? dismiss : leave;
   if (toContinue !== null) return [...anew, done, fail, stay];
   if (trigger === "idle") return [nudge, done, fail, stay];
@@ -161,7 +168,7 @@ function optionsFor(
 }
 
 function readDecision(document: Document): DecisionRecord {
-  // Written by us alone, with a checksum.
+  // Only Reprise writes documents, with a checksum.
   return document.data as unknown as DecisionRecord;
 }
 
@@ -170,7 +177,7 @@ export async function getDecision(deps: Deps, id: string): Promise<DecisionRecor
   return document === null ? null : readDecision(document);
 }
 
-/** Oldest first, each as it is now: the supervisor may not have looked since its agent went on. */
+/** Oldest first. Shows a decision as overtaken even if the daemon has not checked its agent yet. */
 export async function listDecisions(
   deps: Deps,
   { open }: { readonly open?: true } = {},
@@ -184,7 +191,7 @@ export async function listDecisions(
   return decisions;
 }
 
-/** The agent has another attempt than the one that the question is about, or has ended. */
+/** The agent has a newer attempt than the question, or has ended. */
 async function isOutdated(deps: Deps, { agentId, runId, attempt }: DecisionRecord): Promise<boolean> {
   try {
     const agent = await agentOf(deps, agentId);
@@ -197,8 +204,8 @@ async function isOutdated(deps: Deps, { agentId, runId, attempt }: DecisionRecor
 }
 
 /**
- * A person's choice, stored; the daemon carries it out, now or when it runs again. Faults: unknown, answered or
- * overtaken already, no such option.
+ * Stores a person's choice; the daemon carries it out, now or at its next start. Faults: the decision is unknown,
+ * resolved or overtaken, or has no such option.
  */
 export async function resolveDecision(
   deps: Deps,
@@ -209,10 +216,10 @@ export async function resolveDecision(
   for (;;) {
     const document = await deps.store.getDocument("decision", id);
     if (document === null)
-      throw new Fault("handle_unknown", `There is no decision ${id}. \`reprise decisions list\` shows them.`);
+      throw new Fault("handle_unknown", `There is no decision ${id}. Run: reprise decisions list`);
     const record = readDecision(document);
     const option = record.options.find((one) => one.n === n);
-    if (record.state !== "open" || (await isOutdated(deps, record))) throw tooLate(record);
+    if (record.state !== "open" || (await isOutdated(deps, record))) throw lateAnswerFault(record);
     if (option === undefined)
       throw new Fault("usage", `Decision ${id} has the options 1 to ${record.options.length}.`);
     const agent = message === null ? null : await agentOf(deps, record.agentId);
@@ -221,28 +228,35 @@ export async function resolveDecision(
     const choice = { n, message, at: new Date(at).toISOString() };
     const resolved: DecisionRecord = { ...record, state: "resolved", choice };
     if (!(await replace(deps, document, resolved))) continue;
-    await tellAnswer(deps, resolved, option.does);
+    await appendAnswer(deps, resolved, option.does);
     return resolved;
   }
 }
 
-/** An answer to a question that is none any more. */
-export function tooLate({ id, agentId, state }: DecisionRecord): Fault {
+/** The fault for an answer to a closed question. */
+export function lateAnswerFault({ id, agentId, state }: DecisionRecord): Fault {
   const facts = { id, state: state === "resolved" ? state : "overtaken" };
   const what =
     state === "resolved"
-      ? "is resolved already."
-      : `is overtaken: its agent has gone on or has ended since. Look at it: reprise agent show ${agentId}`;
+      ? "is already resolved."
+      : `is overtaken: its agent has continued or ended since. Look at it: reprise agent show ${agentId}`;
   return new Fault("usage", `Decision ${id} ${what}`, { facts });
 }
 
-async function tellAnswer(deps: Deps, { runId, attempt, id }: DecisionRecord, choice: string): Promise<void> {
+async function appendAnswer(
+  deps: Deps,
+  { runId, attempt, id }: DecisionRecord,
+  choice: string,
+): Promise<void> {
   const at = deps.clock.now();
   await deps.store.appendEvent(toStored(runId, { kind: "answered", at, attempt, decision: id, choice }));
 }
 
-/** Answers whose event is missing: whoever answered died between the document and it. True: there was one. */
-export async function mendAnswers(deps: Deps, { history, openDecision }: Look): Promise<boolean> {
+/** Appends missing events of answers: a process may have died after it stored the document. True: it appended some. */
+export async function restoreAnswerEvents(
+  deps: Deps,
+  { history, openDecision }: AgentSnapshot,
+): Promise<boolean> {
   const heard = new Set(history.flatMap((event) => (event.kind === "answered" ? [event.decision] : [])));
   let mended = false;
   for (const event of history) {
@@ -250,24 +264,24 @@ export async function mendAnswers(deps: Deps, { history, openDecision }: Look): 
     const record = await getDecision(deps, event.decision);
     const option = record?.options.find((one) => one.n === record.choice?.n);
     if (record?.state !== "resolved" || option === undefined) continue;
-    await tellAnswer(deps, record, option.does);
+    await appendAnswer(deps, record, option.does);
     mended = true;
   }
   return mended;
 }
 
-/** What happened since has answered the question, or came before the answer to it was acted upon. */
-export async function overtake(deps: Deps, id: string): Promise<void> {
+/** Closes a question that no longer fits the agent's state, even if its answer is not carried out yet. */
+export async function markOvertaken(deps: Deps, id: string): Promise<void> {
   const document = await deps.store.getDocument("decision", id);
   if (document === null) return;
   const record = readDecision(document);
   if (record.state !== "overtaken") await replace(deps, document, { ...record, state: "overtaken" });
 }
 
-/** Questions about an agent that has ended. */
-export async function overtakeAll(deps: Deps, agent: AgentRecord): Promise<void> {
+/** Closes the questions about an ended agent. */
+export async function markAllOvertaken(deps: Deps, agent: AgentRecord): Promise<void> {
   for (const document of await deps.store.listDocuments("decision", { open: true })) {
-    if (readDecision(document).agentId === agent.id) await overtake(deps, document.id);
+    if (readDecision(document).agentId === agent.id) await markOvertaken(deps, document.id);
   }
 }
 

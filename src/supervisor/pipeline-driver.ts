@@ -1,8 +1,8 @@
 /**
- * Takes pipelines from step to step: runs commands, starts agents, stores what came of it.
+ * Drives pipelines from step to step: runs commands, starts agents, stores the results.
  *
- * One driver at a time, in the daemon; everybody else changes a record and lets it look. After a crash an agent that was
- * started is found again by its document, and a command that was running is ended and run again.
+ * Only the daemon drives. Other processes change a record and ask the daemon to check it. After a crash, the driver finds
+ * a started agent by its document, and ends and repeats a command that was running.
  */
 import { isAbsolute, join, relative } from "node:path";
 import { Fault } from "../core/faults.ts";
@@ -15,7 +15,7 @@ import {
   agentOf,
   environmentOfStep,
   agentsOf,
-  assertPlaced,
+  assertNotMoved,
   CANCELLED,
   getPipeline,
   isoNow,
@@ -24,11 +24,11 @@ import {
   savePipeline,
   type StoredPipeline,
 } from "./pipelines.ts";
-import { agentStarted, entryOf, nextOf, stepEnded } from "./reduce.ts";
+import { agentStarted, stepRecordOf, nextOf, stepEnded } from "./reduce.ts";
 
-/** What a driver asks of those who know agents. */
+/** The driver's access to agents. */
 export interface AgentControl {
-  /** Records the agent before anything is started. A start that is refused is a fault. */
+  /** Records the agent before it starts anything. Throws the Fault of a refused start. */
   start(
     definition: AgentDefinition,
     source: RunbookSource,
@@ -41,26 +41,26 @@ export interface AgentControl {
   stop(id: string, reason: string): Promise<unknown>;
 }
 
-/** Drives the pipelines that are active. Only in a process that is the only one to do so. */
+/** Drives the active pipelines. Only one process may have a driver. */
 export class PipelineDriver {
   readonly #deps: Deps;
-  readonly #desk: AgentControl;
+  readonly #agents: AgentControl;
   readonly #busy = new Map<string, Promise<void>>();
-  /** Those that something was told about while they were busy. */
+  /** Pipelines to check again when their present work is over. */
   readonly #again = new Set<string>();
-  /** The commands that run, by pipeline. */
+  /** The markers of running commands, by pipeline. */
   readonly #gates = new Map<string, string>();
-  /** Why a pipeline could not go on, as it was told last. */
-  readonly #told = new Map<string, string>();
+  /** The last warning per pipeline. */
+  readonly #lastWarnings = new Map<string, string>();
   #stopped = false;
 
-  constructor(deps: Deps, desk: AgentControl) {
+  constructor(deps: Deps, agents: AgentControl) {
     this.#deps = deps;
-    this.#desk = desk;
+    this.#agents = agents;
   }
 
-  /** Takes every active pipeline as far as it gets by itself. Returns once that is under way, not when it is done. */
-  async look(): Promise<void> {
+  /** Begins to drive every active pipeline. Does not wait for the end of their work. */
+  async check(): Promise<void> {
     const open = (await listPipelines(this.#deps, { open: true })).map(({ id }) => id);
     for (const id of open) this.#begin(id);
     for (const [id, marker] of this.#gates) {
@@ -68,7 +68,7 @@ export class PipelineDriver {
     }
   }
 
-  /** No further step is begun. Commands end and are run again by the next driver; agents go on. */
+  /** Begins no further step. Commands end, and the next driver repeats them; agents continue. */
   async stop(): Promise<void> {
     this.#stopped = true;
     for (const marker of this.#gates.values()) {
@@ -77,7 +77,7 @@ export class PipelineDriver {
     await this.settled();
   }
 
-  /** Resolves when nothing is under way. */
+  /** Resolves when no work is under way. */
   async settled(): Promise<void> {
     while (this.#busy.size > 0) await Promise.all(this.#busy.values());
   }
@@ -91,10 +91,10 @@ export class PipelineDriver {
     const driving = this.#drive(id)
       .catch((error: unknown) => {
         const why = error instanceof Error ? error.message : String(error);
-        // It is looked at again and again: the same reason is told once.
-        if (this.#told.get(id) === why) return;
-        this.#told.set(id, why);
-        this.#deps.log.warn(`pipeline ${id} could not go on, and is looked at again later: ${why}`);
+        // Checks repeat, so the same reason is logged once.
+        if (this.#lastWarnings.get(id) === why) return;
+        this.#lastWarnings.set(id, why);
+        this.#deps.log.warn(`pipeline ${id} cannot continue now, and the daemon will try again: ${why}`);
       })
       .finally(() => {
         this.#busy.delete(id);
@@ -109,7 +109,7 @@ export class PipelineDriver {
       const found = await getPipeline(deps, id);
       if (found === null || this.#stopped) return;
       const { record, version } = found;
-      const named = entryOf(record, record.step)?.agent ?? null;
+      const named = stepRecordOf(record, record.step)?.agent ?? null;
       const todo = nextOf(record, named === null ? null : await agentOf(deps, named), isoNow(deps));
       switch (todo.do) {
         case "nothing":
@@ -118,18 +118,18 @@ export class PipelineDriver {
           await savePipeline(deps, todo.record, version);
           break;
         case "run":
-          assertPlaced(deps, record);
+          assertNotMoved(deps, record);
           await this.#run(found, todo.step);
           break;
         case "start":
-          assertPlaced(deps, record);
+          assertNotMoved(deps, record);
           await this.#start(found, todo.step);
           break;
       }
     }
   }
 
-  /** The result counts only for the record that it was run for. */
+  /** The result applies only to the version of the record that the command ran for. */
   async #run({ record, version }: StoredPipeline, step: StepDefinition): Promise<void> {
     const deps = this.#deps;
     const marker = pipelineMarker(record.id, step.name);
@@ -157,10 +157,10 @@ export class PipelineDriver {
     let agent = await unrecordedAgent(deps, record, step.name);
     try {
       const options = { vars, trustCwd, pipeline: { id, step: step.name } };
-      agent ??= (await this.#desk.start(inWorkspace(deps, record, step), runbook, options)).id;
+      agent ??= (await this.#agents.start(inWorkspace(deps, record, step), runbook, options)).id;
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
-      // One that was recorded and then refused ends like any other.
+      // An agent that was recorded before the refusal ends like any other.
       agent = await unrecordedAgent(deps, record, step.name);
       if (agent === null) {
         const end = { state: "failed" as const, detail: error.message };
@@ -170,18 +170,18 @@ export class PipelineDriver {
     }
     if ((await savePipeline(deps, agentStarted(record, step.name, agent), version)) !== null) return;
     const now = await getPipeline(deps, id);
-    if (now?.record.phase !== "active") await this.#desk.stop(agent, CANCELLED);
+    if (now?.record.phase !== "active") await this.#agents.stop(agent, CANCELLED);
   }
 }
 
-/** An agent of this step that the record does not know: whoever started it died before it could say so. */
+/** An agent of this step that the record does not name: the process that started it died before it stored the name. */
 async function unrecordedAgent(deps: Deps, record: PipelineRecord, step: string): Promise<string | null> {
-  const known = entryOf(record, step)?.agents ?? [];
+  const known = stepRecordOf(record, step)?.agents ?? [];
   const agents = await agentsOf(deps, record.id, {});
   return agents.find(({ id, pipeline }) => pipeline?.step === step && !known.includes(id))?.id ?? null;
 }
 
-/** A directory below the pipeline's is the same one below its workspace. */
+/** Maps a directory below the pipeline's directory to the same one below its workspace. */
 function inWorkspace(deps: Deps, record: PipelineRecord, step: StepDefinition): AgentDefinition {
   const { agent } = step;
   if (agent === null) throw new Error(`step ${step.name} has no agent`);
