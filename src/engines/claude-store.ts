@@ -11,7 +11,7 @@ import {
   OPENING_CHARACTERS,
   type SessionFiles,
   type SessionPlace,
-} from "./engine.ts";
+} from "./session-store.ts";
 
 /** Attachments before the first message are large: a one-turn transcript has about 134 KB. */
 const PART_BYTES = 524_288;

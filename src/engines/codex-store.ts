@@ -14,7 +14,7 @@ import {
   OPENING_CHARACTERS,
   type SessionFiles,
   type SessionPlace,
-} from "./engine.ts";
+} from "./session-store.ts";
 
 /** The first line holds the model's instructions, about 22 KB in 0.166. */
 const HEAD_BYTES = 262_144;

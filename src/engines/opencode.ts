@@ -6,16 +6,14 @@ import { basename, dirname, join } from "node:path";
 import { Fault } from "../core/faults.ts";
 import { arrayIn, fieldIn, objectIn, parseObject, stringIn } from "../lib/json.ts";
 import { type EngineAttemptOptions, engineAttemptOptions, rewrite, withMessage } from "./attempt-options.ts";
+import type { AttemptRequest, Command, Engine } from "./engine.ts";
 import {
-  type AttemptRequest,
-  type Command,
-  type Engine,
   type FoundSession,
   type Located,
   OPENING_CHARACTERS,
   type DatabaseRow,
   type SessionFiles,
-} from "./engine.ts";
+} from "./session-store.ts";
 import {
   type Given,
   type Grammar,

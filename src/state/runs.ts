@@ -32,7 +32,8 @@ import {
   writeAtomic,
 } from "./files.ts";
 import { assertNoMounts } from "./mounts.ts";
-import { leftOver, type StateDir } from "./directory.ts";
+import type { StateDir } from "./directory.ts";
+import { leftOver } from "./upkeep.ts";
 
 /** Even a caller without known secrets stores nothing that looks like one (I11). */
 const LOOKS_SECRET = redactor([]);

@@ -41,11 +41,6 @@ export {
   type StateDir,
   assertReadableDirectory,
   stateDirectory,
-  stuckTrash,
-  isLeftover,
-  sweepRun,
-  sweepTemp,
-  sweepTrash,
 } from "./directory.ts";
 export { assertNoMounts } from "./mounts.ts";
 export { generationMark } from "./generation.ts";
@@ -121,4 +116,13 @@ export {
   wholeOf,
 } from "./escrow-live.ts";
 export { followStream, readStream } from "./logs.ts";
-export { indexIdentity, replaceIndex, stateFacts } from "./upkeep.ts";
+export {
+  indexIdentity,
+  isLeftover,
+  replaceIndex,
+  stateFacts,
+  stuckTrash,
+  sweepRun,
+  sweepTemp,
+  sweepTrash,
+} from "./upkeep.ts";
