@@ -3,8 +3,9 @@
  * as well.
  */
 import { createHash } from "node:crypto";
-import { closeSync, constants, existsSync, fstatSync, openSync, readFileSync } from "node:fs";
+import { closeSync, existsSync, fstatSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { isErrno } from "./core/errno.ts";
 import type { WorldOptions } from "./cli/cli.ts";
 import { type ConfigFile, mergeConfig, parseConfig, projectPowers } from "./core/config.ts";
 import type { Env, Log } from "./core/deps.ts";
@@ -13,7 +14,7 @@ import type { RunbookSource } from "./core/runbook.ts";
 import { harmless } from "./lib/harmless.ts";
 import { plural } from "./lib/plural.ts";
 import type { Deps } from "./run/run.ts";
-import { readRecord, sharedLock, writeAtomic } from "./state/state.ts";
+import { readRecord, sharedLock, writeAtomic, openToRead } from "./state/state.ts";
 import { inTurn } from "./store/store.ts";
 
 const MAX_CONFIG = 1024 * 1024;
@@ -86,10 +87,9 @@ function readConfig(
 function readText(file: string): string | null {
   let fd: number;
   try {
-    fd = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK);
+    fd = openToRead(file, "follow");
   } catch (error) {
-    if (error instanceof Error && "code" in error && (error.code === "ENOENT" || error.code === "ENOTDIR"))
-      return null;
+    if (isErrno(error, "ENOENT", "ENOTDIR")) return null;
     const want = wantOf(error);
     if (want !== null) throw want;
     throw new Fault("config_invalid", `The config file ${file} cannot be read.`, {

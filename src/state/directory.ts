@@ -11,19 +11,11 @@ import {
   unlinkSync,
 } from "node:fs";
 import { dirname, isAbsolute, join, resolve } from "node:path";
+import { isErrno } from "../core/errno.ts";
 import type { Env, Log } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import { isRunId } from "../core/ids.ts";
-import {
-  isErrno,
-  isOurs,
-  lstat,
-  makeDirectory,
-  notOurs,
-  storageFault,
-  syncDirectory,
-  writeAtomic,
-} from "./files.ts";
+import { isOurs, lstat, makeDirectory, notOurs, storageFault, syncDirectory, writeAtomic } from "./files.ts";
 import { notedGeneration } from "./generation.ts";
 
 export interface StateDir {

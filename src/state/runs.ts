@@ -9,6 +9,7 @@ import { randomBytes } from "node:crypto";
 import { readdirSync, realpathSync, renameSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
+import { isErrno } from "../core/errno.ts";
 import { Fault } from "../core/faults.ts";
 import { isRunId } from "../core/ids.ts";
 import { placedAt } from "../core/placed.ts";
@@ -20,7 +21,6 @@ import { isSecretName, type Redact, redactor, redactValue } from "../lib/secrets
 import {
   checkOwnDirectory,
   damaged,
-  isErrno,
   isOurs,
   lstat,
   makeDirectory,

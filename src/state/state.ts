@@ -8,6 +8,8 @@ export {
   checkOwnDirectory,
   checkWrites,
   makeDirectory,
+  openNew,
+  openToRead,
   readOwnText,
   readRecord,
   removeQuietly,

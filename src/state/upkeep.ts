@@ -17,11 +17,12 @@ import {
 } from "node:fs";
 import { lstat as lstatOf, readdir, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
+import { isErrno } from "../core/errno.ts";
 import type { Clock } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import { shellWord } from "../lib/shell.ts";
 import { namesIn, type StateDir } from "./directory.ts";
-import { isErrno, lstat, removeQuietly, storageFault, syncDirectory, temporaryPath } from "./files.ts";
+import { lstat, removeQuietly, storageFault, syncDirectory, temporaryPath } from "./files.ts";
 import { assertNoMounts } from "./mounts.ts";
 
 interface StateFacts {
