@@ -1,7 +1,7 @@
 /**
  * The entry of a holder: one detached process that runs one attempt and ends with its agent.
  *
- * Its errand comes through an inherited descriptor; after the answer nothing ties it to its starter.
+ * Its order comes through an inherited descriptor; after the answer nothing ties it to its starter.
  */
 import { keepDebuggersOut, keepFilesPrivate } from "./process/umask.ts";
 import { Socket } from "node:net";
@@ -9,7 +9,7 @@ import { writeSync } from "node:fs";
 import type { WorldOptions } from "./cli/cli.ts";
 import { Fault, wantOf } from "./core/faults.ts";
 import { hold } from "./detached/holder.ts";
-import { type Errand, ERRAND_FD } from "./detached/launch.ts";
+import { type HolderOrder, ORDER_FD } from "./detached/launch.ts";
 import { encode, encodeFault, FrameReader } from "./ipc/wire.ts";
 import type { JsonObject } from "./lib/json.ts";
 import { selectRun } from "./run/select.ts";
@@ -25,18 +25,18 @@ const log = {
   info: (message: string) => void (answered ? write("info", message) : heard.notes.push(message)),
 };
 
-const pipe = new Socket({ fd: ERRAND_FD, readable: true, writable: true });
+const pipe = new Socket({ fd: ORDER_FD, readable: true, writable: true });
 // The starter may be gone; the holder continues.
 pipe.on("error", () => {});
-const errand = await read(pipe);
-if (errand !== null) {
-  if (errand.nodeOptions !== null) process.env["NODE_OPTIONS"] = errand.nodeOptions;
-  process.exitCode = await carryOut(errand);
+const order = await read(pipe);
+if (order !== null) {
+  if (order.nodeOptions !== null) process.env["NODE_OPTIONS"] = order.nodeOptions;
+  process.exitCode = await carryOut(order);
 }
 // A forgotten timer or socket must not keep a process without an agent.
 process.exit();
 
-async function carryOut({ wish }: Errand): Promise<number> {
+async function carryOut({ wish }: HolderOrder): Promise<number> {
   try {
     const terminal = { stdin: false, stdout: false, stderr: false, columns: 120, rows: 40, color: false };
     const options = { log, terminal, runsAgents: true, trustCwd: wish.request.trustCwd };
@@ -56,7 +56,7 @@ async function carryOut({ wish }: Errand): Promise<number> {
 }
 
 /** A resumed run uses the config of its directory; the starter has already asked about trust. */
-async function world(wish: Errand["wish"], options: WorldOptions) {
+async function world(wish: HolderOrder["wish"], options: WorldOptions) {
   if (wish.do === "start") return openDeps({ ...options, cwd: wish.request.cwd });
   const deps = await openDeps({ ...options, cwd: null });
   const run = await selectRun(deps, wish.request.selector);
@@ -70,14 +70,14 @@ function answer(frame: JsonObject): void {
   pipe.end(encode({ ...frame, ...heard }));
 }
 
-/** Null: the starter died before it sent the whole errand. */
-function read(from: Socket): Promise<Errand | null> {
+/** Null: the starter died before it sent the whole order. */
+function read(from: Socket): Promise<HolderOrder | null> {
   const reader = new FrameReader();
   return new Promise((resolve) => {
     from.once("close", () => resolve(null));
     from.on("data", (chunk: Buffer) => {
       const [frame] = reader.read(chunk);
-      if (frame !== undefined) resolve(frame as unknown as Errand);
+      if (frame !== undefined) resolve(frame as unknown as HolderOrder);
     });
   });
 }

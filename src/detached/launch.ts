@@ -1,8 +1,8 @@
 /**
- * Starts holders. A holder's errand goes through a pipe, never through an argument or a file, because it may contain
+ * Starts holders. A holder's order goes through a pipe, never through an argument or a file, because it may contain
  * secrets.
  *
- * The launcher may die at any moment: a holder with a complete errand continues, a holder without one does nothing.
+ * The launcher may die at any moment: a holder with a complete order continues, a holder without one does nothing.
  */
 import { spawn } from "node:child_process";
 import { closeSync, fstatSync, ftruncateSync } from "node:fs";
@@ -18,8 +18,8 @@ import type { Deps } from "../run/run.ts";
 import type { HoldRequest, HolderStart } from "./holder.ts";
 import { decodeFault, encode, FrameReader } from "../ipc/ipc.ts";
 
-/** The errand, sent to the holder's fourth descriptor in one frame. */
-export interface Errand {
+/** The order, sent to the holder's fourth descriptor in one frame. */
+export interface HolderOrder {
   readonly wish: HoldRequest;
   /** Removed from the holder's environment, but passed on to its agent. */
   readonly nodeOptions: string | null;
@@ -30,8 +30,8 @@ export interface HolderReply {
   readonly warnings: readonly string[];
 }
 
-/** The descriptor for the errand and its answer. */
-export const ERRAND_FD = 3;
+/** The descriptor for the order and its answer. */
+export const ORDER_FD = 3;
 
 const LOG_BYTES = 1024 * 1024;
 /** A holder is mostly idle: a small nursery and no optimizer save 5 MB, and 50 MB/s are enough. */
@@ -43,8 +43,8 @@ export async function launchHolder(
   request: HoldRequest,
   env: Env = deps.env,
 ): Promise<HolderStart & HolderReply> {
-  const errand: Errand = { wish: request, nodeOptions: env["NODE_OPTIONS"] ?? null };
-  const bytes = encode({ ...errand });
+  const order: HolderOrder = { wish: request, nodeOptions: env["NODE_OPTIONS"] ?? null };
+  const bytes = encode({ ...order });
   const log = openHolderLog(join(runtimeDir(deps.state, env), "holders.log"));
   try {
     const file = fileURLToPath(new URL("holder.js", import.meta.url));
@@ -59,7 +59,7 @@ export async function launchHolder(
     const failed = new Promise<never>((_resolve, reject) => {
       child.once("error", (cause) => reject(notStarted(deps, String(cause), cause)));
     });
-    const pipe = child.stdio[ERRAND_FD] as Socket | null | undefined;
+    const pipe = child.stdio[ORDER_FD] as Socket | null | undefined;
     if (pipe === null || pipe === undefined) return await failed;
     pipe.write(bytes);
     const answer = await Promise.race([answerOf(pipe), failed]);
