@@ -144,10 +144,7 @@ function assertDroppable(given: Given, mode: "headless" | "ui"): void {
   const right = rightOf(given);
   if (right === null || right === "extra") return;
   const where = mode === "ui" ? "in the engine's UI" : "without the engine's UI";
-  throw unkept(
-    given.name,
-    `The option ${given.name} bears on the run's rights and is not accepted ${where}.`,
-  );
+  throw unkept(given.name, `The option ${given.name} affects the run's rights and is not accepted ${where}.`);
 }
 
 function unkept(option: string, message: string): Fault {
@@ -202,7 +199,7 @@ export function accessOptions(
   if (profile !== null && level === "read") {
     throw new Fault(
       "engine_cannot",
-      `${engine.title} is told ${profile}, and access "read" would switch that off. ` +
+      `${engine.title} follows ${profile}, and access "read" would switch that off. ` +
         `Choose access "edit" to work with it, or give ${(modes.read ?? []).join(" ")} after -- to work without it.`,
       { facts: { engine: engine.id, access: level, profile } },
     );

@@ -156,7 +156,7 @@ function slug(cwd: string): string {
 
 interface Look {
   readonly messages: boolean;
-  /** Nothing but what Claude writes in front of the first message. */
+  /** Only lines that Claude writes before the first message. */
   readonly blank: boolean;
   readonly cwd: string | null;
   readonly createdAtMs: number | null;

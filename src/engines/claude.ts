@@ -208,7 +208,8 @@ function again(ask: AttemptRequest, kind: "resume" | "fork"): Command {
     const args = withMessage(message, (text) => [...first, ...afterDashes(text)]);
     return { ...shared, ...args, ...hooks.named, stdin: null, headless: false, structured: false };
   }
-  if (message === null) throw new Fault("message_invalid", "Claude needs a message to go on without its UI.");
+  if (message === null)
+    throw new Fault("message_invalid", "Claude needs a message to continue without its UI.");
   const args = ["-p", "--output-format", "stream-json", "--verbose", ...resume, ...render(kept)];
   return { ...shared, args, stdin: message, headless: true, structured: true };
 }

@@ -231,7 +231,8 @@ function again(ask: AttemptRequest, verb: "resume" | "fork"): Command {
     const args = withMessage(message, (text) => [verb, ...options, session, ...afterDashes(text)]);
     return { ...shared, ...args, stdin: null, headless: false, structured: false };
   }
-  if (message === null) throw new Fault("message_invalid", "Codex needs a message to go on without its UI.");
+  if (message === null)
+    throw new Fault("message_invalid", "Codex needs a message to continue without its UI.");
   const args = [
     ...render(root),
     "exec",

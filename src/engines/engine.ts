@@ -72,9 +72,9 @@ export interface Engine {
   readonly grammar: Grammar;
   /** Options that restrict agents without a UI to a level of access. Absent: the engine has no such modes. */
   readonly access?: AccessModes;
-  /** The least rights, for a run that did not name its own when they cannot be told any more (I12). */
+  /** The least rights, for a run without rights options whose first rights are no longer known (I12). */
   readonly narrowest?: readonly string[];
-  /** A command line with these words prints every tool call. Absent: nothing tells that no tool was called. */
+  /** A command line with these words prints every tool call. Absent: the output may leave tool calls out. */
   readonly tellsTools?: readonly string[];
   /** Variables that give or take rights: a resume must see them as the start did (I12). */
   readonly rightsEnv?: readonly string[];
@@ -87,20 +87,20 @@ export interface Engine {
    * (I12).
    */
   readonly folderTrust?: {
-    /** Settings, below the engine's home or absolute; what the first says of a folder counts. */
+    /** Settings files, below the engine's home or absolute; the first that names a folder decides. */
     readonly files: readonly string[];
     /** The directory where the agent works with these arguments. */
     workplace(args: readonly string[], cwd: string): string;
     /**
-     * What such files, and these arguments over them, say of the first of these folders: then come its checkout and, of a
-     * worktree, the main one.
+     * The level of the first of these folders by the files, overridden by the arguments. Its checkout follows, and for a
+     * worktree the main checkout.
      */
     in(
       texts: readonly string[],
       folders: readonly [cwd: string, ...checkouts: string[]],
       args: readonly string[],
     ): FolderTrust;
-    /** Where the settings say nothing the UI asks, and goes on only in a folder that the user trusts. */
+    /** For a folder that no settings name, the UI asks and continues only if the user trusts the folder. */
     readonly uiAsks: true;
   };
   /** Variables whose unknown members may affect rights. Absent: the engine has no prefix. */
@@ -234,21 +234,21 @@ export interface AttemptRequest {
   /** The user allows the engine to trust the folder. */
   readonly trustCwd: boolean;
   /**
-   * What the engine's settings and the run's own options said of the folder when the run was first started. Absent: see
+   * The folder's level by the engine's settings and the run's own options at the first start. Absent: see
    * `Engine.folderTrust`.
    */
   readonly folderTrust?: FolderTrust;
-  /** The folder that the agent works in, links resolved, its checkout and, of a worktree, the main one. Absent: not looked up. */
+  /** The agent's folder with links resolved, its checkout and, for a worktree, the main checkout. Absent: not looked up. */
   readonly folders?: readonly [cwd: string, ...checkouts: string[]];
   /** The folder is made for this run, and empty (`--isolate dir`). */
   readonly ownFolder?: true;
-  /** The UI is watched: hooks may be added that tell what it does, and nothing else. */
+  /** Reprise watches the UI: the engine may add hooks that report its activity and do nothing else. */
   readonly watched?: true;
   /** Reprise talks with the agent during the turn, and the agent asks for permission by this policy. */
   readonly dialogue?: { readonly approval: Approval };
 }
 
-/** When an agent asks: for what its sandbox forbids, or never, and then it does without. */
+/** on-request: the agent asks before anything that its sandbox forbids. never: it leaves that out. */
 export type Approval = "on-request" | "never";
 
 export interface Command {

@@ -189,7 +189,7 @@ export function assertNoPrompt(parsed: Parsed): void {
   if (prompt === undefined) return;
   throw new Fault(
     "usage",
-    `The native arguments already hold a prompt, ${JSON.stringify(prompt.slice(0, 80))}, and a message was given too: give one of them.`,
+    `The native arguments already hold a prompt, ${JSON.stringify(prompt.slice(0, 80))}, and a message was given as well. Give only one of them.`,
     { facts: { prompt: prompt.slice(0, 80) } },
   );
 }

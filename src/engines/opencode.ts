@@ -132,7 +132,7 @@ export const opencode: Engine = {
     }
     const [row] = rows ?? [];
     if (row === undefined) return { state: "absent", searched: database };
-    // 1.18.33 writes the session, then a message without words, then its parts, and goes on in any of these.
+    // 1.18.33 writes the session, then a message without words, then its parts, and continues any of these.
     if (Number(row["said"]) === 0) {
       const why = "it holds no message: OpenCode was ended before it wrote down the first one";
       return { state: "unusable", path: database, why, damaged: false, blank: true };

@@ -29,13 +29,13 @@ export type Located =
       readonly rightsUnknown?: string;
     }
   | { readonly state: "absent"; readonly searched: string }
-  /** It is there, but the engine will not continue it, or would without a word of what was said. */
+  /** The session exists, but the engine refuses it, or would continue it without the conversation. */
   | {
       readonly state: "unusable";
       readonly path: string;
       readonly why: string;
       readonly damaged: boolean;
-      /** The engine was ended before it wrote down the first message. Rights are told as of a session that is present. */
+      /** The engine ended before it stored the first message. `rights` mean the same as for a present session. */
       readonly blank?: true;
       readonly rights?: readonly string[];
       readonly rightsUnknown?: string;

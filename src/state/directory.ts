@@ -239,10 +239,10 @@ RAW, EXACT, MAY HOLD SECRETS: runs/*/attempts/*/pty-output.log, stdout.log and s
 runs/*/escrow (copies of engines' conversations), reviews/*.jsonl (messages to and from Codex), reviews/cache and
 issues/cache (what GitHub answered), demo/sessions (conversations of the demo agent).
 
-To give a run to somebody else, use \`reprise export\` or \`reprise logs --redacted\`.
+To share a run, use \`reprise export\` or \`reprise logs --redacted\`.
 `;
 
-/** A disk that is too full for it shows soon enough. */
+/** Ignores a disk that is too full: the next write reports it. */
 function furnish(root: string, reserve: string): void {
   const notice = join(root, NOTICE_FILE);
   try {

@@ -236,7 +236,7 @@ export function isCache(root: string, folder: string): boolean {
   );
 }
 
-/** What is at a path with one character per byte, itself and not what it leads to; null: nothing. */
+/** The kind of the entry at a path with one character per byte, without following a link. Null: no entry. */
 export function kindAt(root: string, path: string): "link" | "other" | null {
   const file = pathIn(root, path);
   try {

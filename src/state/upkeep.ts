@@ -131,7 +131,7 @@ function confirm(path: string): void {
 
 const LEFTOVER = /^\.(tmp|trash)-(\d{1,10})-/;
 
-/** Whether a file is what a dead writer of Reprise leaves. */
+/** Whether the name is that of a leftover of Reprise. */
 export function isLeftover(name: string): boolean {
   return LEFTOVER.test(name);
 }
@@ -177,7 +177,7 @@ export function leftOver(error: unknown, trash: string, what: string): unknown {
     renameSync(trash, `${trash}${TOLD}`);
     path = `${trash}${TOLD}`;
   } catch {
-    // Reported once more.
+    // The next sweep reports it again.
   }
   const at =
     error.path?.startsWith(`${trash}/`) === true

@@ -31,7 +31,7 @@ export function faultOf(error: unknown, path: string, schema = 0): unknown {
       `The index ${path} is damaged (${why}). Type \`reprise doctor --rebuild-index\`.`,
     );
   }
-  if (errno === "EPERM") return fault("denied", `${path} belongs to somebody else (${why}).`);
+  if (errno === "EPERM") return fault("denied", `${path} belongs to another user (${why}).`);
   if (errno !== null || isUnwritable(error)) {
     return fault("storage_failed", `The index ${path} cannot be read or written (${why}).`);
   }

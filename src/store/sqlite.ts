@@ -133,7 +133,7 @@ type RunMethod =
 
 function runMethods(connection: Counting, { onDamage, runDirectory }: OpenOptions): Pick<Store, RunMethod> {
   const placed = (run: RunRecord) => (runDirectory ? placedAt(run, runDirectory(run.runId)) : run);
-  /** Lists leave a damaged row out and tell of it: one bad row must not hide the others. */
+  /** Lists leave out and report a damaged row: one bad row must not hide the others. */
   const undamaged = (found: readonly rows.SqlRow[]) =>
     found.flatMap((row) => {
       const read = rows.readRun(row);
