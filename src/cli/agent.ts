@@ -1,8 +1,8 @@
 /** `reprise agent …`: supervised agents. One file for one or a few verbs; `logs` and `attach` are those of any run. */
 import type { Context } from "./context.ts";
-import { type Family, runVerb } from "./verbs.ts";
+import { type VerbGroup, runVerb } from "./verbs.ts";
 
-const FAMILY: Family = {
+const GROUP: VerbGroup = {
   name: "agent",
   about: "Supervised agents, defined by a runbook (docs/runbooks.md).",
   verbs: {
@@ -51,5 +51,5 @@ const FAMILY: Family = {
 };
 
 export function run(args: readonly string[], context: Context): Promise<number> {
-  return runVerb(FAMILY, args, context);
+  return runVerb(GROUP, args, context);
 }

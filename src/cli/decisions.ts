@@ -18,10 +18,10 @@ import {
 import { makeCommand, once, parse } from "./command.ts";
 import { type Context, paint, type Terminal } from "./context.ts";
 import { readMessage } from "./message.ts";
-import { type Family, onlyArgument, runVerb } from "./verbs.ts";
+import { type VerbGroup, onlyArgument, runVerb } from "./verbs.ts";
 import { age, labelled } from "./words.ts";
 
-const FAMILY: Family = {
+const GROUP: VerbGroup = {
   name: "decisions",
   about: "Questions from agents that need your answer (docs/daemon.md).",
   verbs: {
@@ -38,7 +38,7 @@ const FAMILY: Family = {
 };
 
 export function run(args: readonly string[], context: Context): Promise<number> {
-  return runVerb(FAMILY, args, context);
+  return runVerb(GROUP, args, context);
 }
 
 async function list(args: readonly string[], context: Context): Promise<number> {

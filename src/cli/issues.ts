@@ -1,10 +1,10 @@
 /** `reprise issues …`: a batch of issues, each a separate run. One function per verb. */
 import type { Context } from "./context.ts";
-import { type Family, runVerb } from "./verbs.ts";
+import { type VerbGroup, runVerb } from "./verbs.ts";
 
 const look = () => import("./issues-look.ts");
 
-const FAMILY: Family = {
+const GROUP: VerbGroup = {
   name: "issues",
   about: "Let agents work on the issues of this repository, one conversation per issue (docs/issues.md).",
   verbs: {
@@ -50,5 +50,5 @@ const FAMILY: Family = {
 };
 
 export function run(args: readonly string[], context: Context): Promise<number> {
-  return runVerb(FAMILY, args, context);
+  return runVerb(GROUP, args, context);
 }

@@ -26,10 +26,10 @@ import { list as repeatable, makeCommand, parse } from "./command.ts";
 import { type Context, paint, type Terminal } from "./context.ts";
 import { engineTraits } from "./runbook.ts";
 import { workingDirectory } from "./start.ts";
-import { type Family, onlyArgument, runVerb } from "./verbs.ts";
+import { type VerbGroup, onlyArgument, runVerb } from "./verbs.ts";
 import { age, labelled, shortPath } from "./words.ts";
 
-const FAMILY: Family = {
+const GROUP: VerbGroup = {
   name: "pipeline",
   about: "Commands and agents that run in order, defined by a runbook (docs/runbooks.md).",
   verbs: {
@@ -47,7 +47,7 @@ const FAMILY: Family = {
 };
 
 export function run(args: readonly string[], context: Context): Promise<number> {
-  return runVerb(FAMILY, args, context);
+  return runVerb(GROUP, args, context);
 }
 
 interface StartOptions {

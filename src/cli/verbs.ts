@@ -9,7 +9,7 @@ import { HelpShown } from "./command.ts";
 import type { Context } from "./context.ts";
 import { ALIASES, meant } from "./synonyms.ts";
 
-export interface Family {
+export interface VerbGroup {
   readonly name: string;
   /** Their topic, one sentence. */
   readonly about: string;
@@ -26,44 +26,44 @@ interface Verb {
   readonly run: CommandRun;
 }
 
-export async function runVerb(family: Family, args: readonly string[], context: Context): Promise<number> {
+export async function runVerb(group: VerbGroup, args: readonly string[], context: Context): Promise<number> {
   const [name, ...rest] = args;
-  const alone = family.alone === undefined ? undefined : family.verbs[family.alone];
+  const alone = group.alone === undefined ? undefined : group.verbs[group.alone];
   const isHelp = name === "--help" || name === "-h";
   if (alone !== undefined && !isHelp && args.every((arg) => arg.startsWith("-")))
     return alone.run(args, context);
   if (name === undefined) {
-    process.stderr.write(`${help(family)}\n`);
+    process.stderr.write(`${help(group)}\n`);
     return 2;
   }
   if (isHelp) {
-    context.print(help(family));
+    context.print(help(group));
     throw new HelpShown();
   }
   // `--json` may also precede the verb.
   const [verbName, ...verbArgs] = rest;
   if (name === "--json" && verbName !== undefined)
-    return runVerb(family, [verbName, "--json", ...verbArgs], context);
-  const known = Object.hasOwn(family.verbs, name)
+    return runVerb(group, [verbName, "--json", ...verbArgs], context);
+  const known = Object.hasOwn(group.verbs, name)
     ? name
     : ((Object.hasOwn(ALIASES, name) ? ALIASES[name] : undefined) ?? name);
-  const verb = Object.hasOwn(family.verbs, known) ? family.verbs[known] : undefined;
+  const verb = Object.hasOwn(group.verbs, known) ? group.verbs[known] : undefined;
   if (verb !== undefined) return verb.run(rest, context);
-  const near = meant(name, Object.keys({ ...family.verbs, ...family.elsewhere }));
-  const elsewhere = near === null ? undefined : family.elsewhere?.[near];
+  const near = meant(name, Object.keys({ ...group.verbs, ...group.elsewhere }));
+  const elsewhere = near === null ? undefined : group.elsewhere?.[near];
   const hint =
     elsewhere !== undefined
       ? elsewhere
       : near === null
-        ? `\`reprise ${family.name} --help\` lists what it does.`
-        : `Did you mean \`${shellLine(["reprise", family.name, near, ...rest])}\`?`;
+        ? `\`reprise ${group.name} --help\` lists what it does.`
+        : `Did you mean \`${shellLine(["reprise", group.name, near, ...rest])}\`?`;
   throw new Fault(
     "usage",
-    `\`reprise ${family.name}\` does not know ${JSON.stringify(name.slice(0, 80))}. ${hint}`,
+    `\`reprise ${group.name}\` does not know ${JSON.stringify(name.slice(0, 80))}. ${hint}`,
   );
 }
 
-function help({ name, about, verbs, alone, examples }: Family): string {
+function help({ name, about, verbs, alone, examples }: VerbGroup): string {
   const width = Math.max(...Object.keys(verbs).map((verb) => verb.length));
   return [
     `Usage: reprise ${name} <verb> [options]`,

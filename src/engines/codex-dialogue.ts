@@ -18,11 +18,11 @@ import {
   describe,
   type Given,
   has,
-  override,
   parseArgs,
   render,
   valueOf,
 } from "./grammar.ts";
+import { override } from "./attempt-options.ts";
 import { lastWins } from "./rights.ts";
 
 /** Options that the server accepts itself. */

@@ -7,14 +7,12 @@ import {
   describe as texts,
   type Grammar,
   has,
-  keepNative,
-  override,
   type Parsed,
   parseArgs,
   render,
-  splitForResume,
   valueOf,
 } from "./grammar.ts";
+import { keepNative, override, splitForResume } from "./attempt-options.ts";
 import { lastWins } from "./rights.ts";
 
 const RANKS = ["low", "mid", "high"];

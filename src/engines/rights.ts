@@ -80,7 +80,7 @@ export function moreRights(
   return turned === null ? null : { option: turned, gone: false };
 }
 
-/** The first setting that stands before another one and stood behind it: of two that set the same, the last counts. */
+/** The first setting that now precedes a setting which it used to follow: of two that set the same, the last counts. */
 function otherOrder(before: readonly Given[], after: readonly Given[]): Given | null {
   const isSetting = (given: Given) =>
     typeof given.spec?.guard === "object" && "of" in given.spec.guard && rightOf(given) !== null;

@@ -1,6 +1,7 @@
 /** The client end of a channel: sends the token, makes calls, receives events. */
 import { createConnection, type Socket } from "node:net";
 import { dirname } from "node:path";
+import { isErrno } from "../core/errno.ts";
 import { checkOwnDirectory } from "../state/state.ts";
 import { Fault } from "../core/faults.ts";
 import { fieldIn, isObject, type JsonObject, numberIn, objectIn, stringIn } from "../lib/json.ts";
@@ -36,7 +37,7 @@ export async function connect(path: string, token: string, timeoutMs = 5_000): P
 }
 
 function isNobody(error: unknown): boolean {
-  return error instanceof Error && "code" in error && ["ECONNREFUSED", "ENOENT"].includes(String(error.code));
+  return isErrno(error, "ECONNREFUSED", "ENOENT");
 }
 
 interface Pending {

@@ -7,6 +7,7 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import { chmodSync, lstatSync, unlinkSync } from "node:fs";
 import { createConnection, createServer, type Server, type Socket } from "node:net";
+import { isErrno } from "../core/errno.ts";
 import { storageFault } from "../state/state.ts";
 import { Fault } from "../core/faults.ts";
 import { fieldIn, type JsonObject, numberIn, stringIn } from "../lib/json.ts";
@@ -140,9 +141,7 @@ function answers(path: string): Promise<boolean> {
     };
     probe.setTimeout(PROBE_MS, () => done(true));
     probe.once("connect", () => done(true));
-    probe.once("error", (error: NodeJS.ErrnoException) =>
-      done(error.code !== "ECONNREFUSED" && error.code !== "ENOENT"),
-    );
+    probe.once("error", (error) => done(!isErrno(error, "ECONNREFUSED", "ENOENT")));
   });
 }
 

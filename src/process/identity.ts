@@ -1,5 +1,6 @@
 /** Identifies processes: a pid alone is never authority, because the system reuses pids (I6). */
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { errorCode } from "../core/errno.ts";
 import type { OwnerState } from "../core/deps.ts";
 import { Fault, wantOf } from "../core/faults.ts";
 import type { ProcessIdentity } from "../core/records.ts";
@@ -215,7 +216,8 @@ function needed(path: string, read: (path: string) => string): string {
     return read(path);
   } catch (error) {
     assertLooked(error);
-    const why = error instanceof Error && "code" in error ? ` (${String(error.code)})` : "";
+    const code = errorCode(error);
+    const why = code === null ? "" : ` (${code})`;
     throw new Fault(
       "platform_unsupported",
       `${path} cannot be read${why}, and without it Reprise cannot tell processes apart; nothing was started. ` +

@@ -3,6 +3,7 @@
  * that left all three but carry the marker in their environment. Checks the identity before every signal.
  */
 import { setTimeout as sleep } from "node:timers/promises";
+import { isErrno } from "../core/errno.ts";
 import type { Stray } from "../core/deps.ts";
 import type { ProcessIdentity } from "../core/records.ts";
 import {
@@ -191,7 +192,7 @@ function isDenied({ pid }: ProcessIdentity): boolean {
     process.kill(pid, 0);
     return false;
   } catch (error) {
-    return error instanceof Error && "code" in error && error.code === "EPERM";
+    return isErrno(error, "EPERM");
   }
 }
 

@@ -4,6 +4,7 @@
  */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
+import { isErrno } from "../core/errno.ts";
 import { storageFault } from "../state/state.ts";
 import type { Outcome } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
@@ -116,7 +117,7 @@ export function sidecarsIn(directory: string): readonly string[] {
   try {
     return readdirSync(directory).filter((name) => name.endsWith(SIDECAR_END));
   } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") return [];
+    if (isErrno(error, "ENOENT")) return [];
     throw storageFault(error, "read", directory);
   }
 }

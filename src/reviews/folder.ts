@@ -3,9 +3,9 @@
  * only, and nothing outside the clone, whatever a comment's path.
  */
 import { createHash } from "node:crypto";
-import { closeSync, constants, fstatSync, openSync, readFileSync, realpathSync } from "node:fs";
+import { closeSync, fstatSync, readFileSync, realpathSync } from "node:fs";
 import { join, sep } from "node:path";
-import { resolveDirectory } from "../state/state.ts";
+import { resolveDirectory, openToRead } from "../state/state.ts";
 import { Fault } from "../core/faults.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { type Git, openGit, repositoriesOf } from "../run/git.ts";
@@ -178,7 +178,7 @@ function readInside(root: string, path: string): string | null {
   try {
     const real = realpathSync(join(root, path));
     if (!real.startsWith(root.endsWith(sep) ? root : root + sep)) return null;
-    fd = openSync(real, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    fd = openToRead(real);
   } catch {
     // Missing, unreadable, or an invalid name: nothing to show.
     return null;

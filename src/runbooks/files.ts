@@ -12,6 +12,7 @@ import {
 } from "node:fs";
 import { statSync } from "node:fs";
 import { basename, dirname, extname, isAbsolute, join, relative, resolve } from "node:path";
+import { errorCode } from "../core/errno.ts";
 import type { Env } from "../core/deps.ts";
 
 export const FORMATS = [".toml", ".hcl", ".json"];
@@ -164,6 +165,4 @@ function isDirectory(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 }
 
-function codeOf(error: unknown): string {
-  return error instanceof Error && "code" in error ? String(error.code) : "unknown";
-}
+const codeOf = (error: unknown) => errorCode(error) ?? "unknown";

@@ -179,7 +179,7 @@ function refusal(fault: unknown, directory: string): unknown {
   const why = fault.cause instanceof Error ? fault.cause.message : fault.message;
   return new Fault(
     "storage_failed",
-    `No file can be locked in ${directory}, so nobody could tell whether this process lives (${why}). ` +
+    `No file can be locked in ${directory}, so other processes could not tell whether this process lives (${why}). ` +
       "Set REPRISE_HOME to a directory on a file system with locks.",
     { facts: { path: directory }, cause: fault },
   );
