@@ -40,7 +40,7 @@ const WRITERS: Readonly<Record<string, string>> = {
   "reviews/sidecar.ts": "read again before each change; the turn that has the lease of the session's run",
   "run/engine-setup.ts": "versions.json: under shared.lock",
   "run/attempt/job.ts": "an empty file of one attempt",
-  "setup.ts": "trusted.json: under shared.lock",
+  "config-files.ts": "trusted.json: under shared.lock",
   "supervisor/daemon-log.ts": "the log of the daemon: only the process with the daemon's lock writes it",
   "supervisor/daemon.ts": "the daemon's token: under the daemon's lock",
 };

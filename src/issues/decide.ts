@@ -345,13 +345,13 @@ export interface UnfinishedWork {
 }
 
 /** Options that take up an issue that was left, or failed before it began; none: the same command, when the reason has passed. */
-export type ResumeOptions = ReadonlyMap<string, readonly string[]>;
+export type ContinueOptions = ReadonlyMap<string, readonly string[]>;
 
 const OPEN: readonly IssueEnd["state"][] = ["failed", "interrupted", "no_change"];
 
 export function unfinishedOf(
   ends: readonly IssueEnd[],
-  ways: ResumeOptions,
+  ways: ContinueOptions,
   { engine, again }: { readonly engine: string; readonly again: ContinueCommands },
 ): UnfinishedWork {
   const left = ends.filter(({ state }) => state === "left");

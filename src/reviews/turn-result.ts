@@ -4,7 +4,7 @@ import type { FaultCode } from "../core/faults.ts";
 import type { AttemptResult } from "../run/run.ts";
 import type { TurnResult } from "./reviews.ts";
 
-export interface TurnFacts {
+export interface ReviewTurnFacts {
   readonly handle: string;
   readonly resumed: boolean;
   /** Codex has received the comments. */
@@ -32,7 +32,7 @@ export const UNCONTINUABLE: ReadonlySet<FaultCode> = new Set([
   "would_widen",
 ]);
 
-export function resultOf({ attempt, exitCode }: AttemptResult, facts: TurnFacts): TurnResult {
+export function resultOf({ attempt, exitCode }: AttemptResult, facts: ReviewTurnFacts): TurnResult {
   const outcome: Outcome = attempt.outcome ?? { result: "failed", reason: "the turn has no outcome" };
   const status = statusOf(outcome, facts.discarded);
   const { trouble } = outcome;
@@ -60,7 +60,7 @@ export function resultOf({ attempt, exitCode }: AttemptResult, facts: TurnFacts)
 /** A session that Codex got nothing of stays as open as before, unless it is gone for good. */
 export function sessionStatus(
   { status, refusedAs }: TurnResult,
-  facts: TurnFacts,
+  facts: ReviewTurnFacts,
   outcome: Outcome | null,
 ): TurnResult["status"] {
   if (!isUnsent(facts, outcome) || status === "cancelled") return status;
@@ -68,7 +68,7 @@ export function sessionStatus(
 }
 
 /** A resume failed before Codex got the comments. */
-function isUnsent({ resumed, started }: TurnFacts, outcome: Outcome | null): boolean {
+function isUnsent({ resumed, started }: ReviewTurnFacts, outcome: Outcome | null): boolean {
   return resumed && !started && outcome?.result === "failed";
 }
 
