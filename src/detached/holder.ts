@@ -43,7 +43,7 @@ export interface HolderStart {
   readonly parent?: string;
 }
 
-/** The size of a UI that nobody watches. */
+/** The size of a UI without an attached terminal. */
 const DETACHED_SIZE = { cols: 120, rows: 40 };
 /** How often the holder checks its files. */
 const KEEP_MS = 5_000;
@@ -310,13 +310,13 @@ const STOP_REQUESTS: readonly StopRequest[] = ["interrupt", "terminate", "end", 
 
 function stopRequest(params: JsonObject): StopRequest {
   const found = STOP_REQUESTS.find((one) => one === stringIn(params, "request"));
-  if (found === undefined) throw new Fault("usage", "There is no such way to stop.");
+  if (found === undefined) throw new Fault("usage", "Unknown stop request.");
   return found;
 }
 
 function whole(value: number | undefined, least: number, most: number): number {
   if (value !== undefined && Number.isSafeInteger(value) && value >= least && value <= most) return value;
-  throw new Fault("usage", `A whole number from ${least} to ${most} is needed.`);
+  throw new Fault("usage", `The parameter must be a whole number from ${least} to ${most}.`);
 }
 
 /** Accepts any token: the token of another holder means that the run is no longer ours. */

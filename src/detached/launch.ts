@@ -88,7 +88,7 @@ function notStarted(deps: Deps, why: string, cause?: unknown): Fault {
   });
 }
 
-/** The log of holders whose starter is gone. Starts over when it has become long. */
+/** The log of holders whose launcher has ended. Starts over when it is too long. */
 function openHolderLog(path: string): number {
   const fd = openLog(path);
   if (fstatSync(fd).size > LOG_BYTES) ftruncateSync(fd);

@@ -73,7 +73,7 @@ const refusals: Record<string, [changes: Partial<Ui>, why: RegExp]> = {
   working: [{ activity: { state: "working" } }, /is working/],
   waiting: [{ activity: { state: "waiting", what: "rm" } }, /waiting for permission/],
   uncertain: [{ certain: false }, /does not say/],
-  "a person is typing": [{ typedAt: performance.now() + 3_600_000 }, /somebody is typing/],
+  "a person is typing": [{ typedAt: performance.now() + 3_600_000 }, /a person is typing/],
 };
 
 test.each(Object.entries(refusals))(

@@ -72,7 +72,8 @@ export class MessageTyper {
     await sleep(BEFORE_ENTER_MS);
     // A prompt that opened meanwhile may have received the text; an Enter would answer it.
     const changed = unfit(await this.#host.look());
-    if (changed !== null) return { sent: "refused", why: `${changed}; the message stands there unsent` };
+    if (changed !== null)
+      return { sent: "refused", why: `${changed}; the message is in its input line, not sent` };
     this.#host.write("\r");
     const first = await this.#verified(given.text, typedAtMs);
     if (first !== false) return { sent: first === true ? "ok" : "unverified" };
@@ -90,7 +91,7 @@ export class MessageTyper {
       const why = unfit(observed);
       if (why !== null) return why;
       const personMs = this.#personFor();
-      if (personMs > 0 && clock.mono() + personMs > deadline) return "somebody is typing there";
+      if (personMs > 0 && clock.mono() + personMs > deadline) return "a person is typing there";
       const waitMs = Math.max(personMs, this.#waitFor(observed));
       if (waitMs <= 0) return null;
       await sleep(waitMs);

@@ -132,7 +132,7 @@ class SocketConnection implements Connection {
       if (this.#hello !== null) this.#greeted?.resolve();
       else {
         this.#greeted?.reject(
-          new Fault("denied", `The process at ${this.#path} does not know our token.`, {
+          new Fault("denied", `The process at ${this.#path} refused our token.`, {
             facts: { path: this.#path },
           }),
         );
@@ -160,7 +160,7 @@ class SocketConnection implements Connection {
     if (!isObject(error)) pending.resolve(fieldIn(frame, "result"));
     else {
       const text = stringIn(error, "message") ?? "It failed.";
-      pending.reject(decodeFault(error) ?? new Error(`the other process says: ${text}`));
+      pending.reject(decodeFault(error) ?? new Error(`the other process failed: ${text}`));
     }
   }
 

@@ -37,7 +37,7 @@ export interface ListenOptions {
 }
 
 export interface Channel extends AsyncDisposable {
-  /** Listens again after somebody removed the socket. Existing connections continue. */
+  /** Listens again if the socket was removed. Existing connections continue. */
   renew(): Promise<void>;
   /** Ends all connections after their pending output; removes the socket. */
   close(): Promise<void>;
@@ -117,12 +117,12 @@ async function removeStale(path: string): Promise<void> {
   const stats = lstatSync(path, { throwIfNoEntry: false });
   if (stats === undefined) return;
   if (!stats.isSocket()) {
-    throw new Fault("denied", `${path} is in the way: it is no socket. Look at it, then remove it.`, {
+    throw new Fault("denied", `${path} exists and is not a socket. Look at it, then remove it.`, {
       facts: { path },
     });
   }
   if (await answers(path)) {
-    throw new Fault("run_busy", `Another process listens at ${path} already.`, { facts: { path } });
+    throw new Fault("run_busy", `Another process already listens at ${path}.`, { facts: { path } });
   }
   try {
     unlinkSync(path);
@@ -243,7 +243,7 @@ class Client implements Peer {
     const method = fieldIn(this.#context.methods, name);
     this.#calls += 1;
     try {
-      if (typeof method !== "function") throw new Fault("usage", `There is no method ${name.slice(0, 40)}.`);
+      if (typeof method !== "function") throw new Fault("usage", `Unknown method ${name.slice(0, 40)}.`);
       const result: unknown = await (method as Method)(paramsOf(frame), this);
       this.#send({ id, result: result ?? null });
     } catch (error) {

@@ -17,7 +17,7 @@ export class ProtocolError extends Error {}
 export function encode(frame: JsonObject): Buffer {
   const bytes = Buffer.from(`${JSON.stringify(frame)}\n`);
   if (bytes.length - 1 <= MAX_FRAME_BYTES) return bytes;
-  throw new Fault("message_invalid", "This is too long to be told to another process: more than 1 MiB.", {
+  throw new Fault("message_invalid", "The message to the other process is longer than 1 MiB.", {
     facts: { bytes: bytes.length },
   });
 }
@@ -34,7 +34,7 @@ export class FrameReader {
     if (this.#unfinished > MAX_FRAME_BYTES) throw new ProtocolError("a line without an end");
     return this.#lines.push(chunk).map((line) => {
       const frame = parseObject(line);
-      if (frame === undefined) throw new ProtocolError("a line that is no JSON object");
+      if (frame === undefined) throw new ProtocolError("a line that is not a JSON object");
       return frame;
     });
   }

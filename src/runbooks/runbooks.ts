@@ -67,7 +67,7 @@ export async function findRunbooks(where: RunbookPlace): Promise<readonly Runboo
     if (tooMany) {
       throw new Fault(
         "runbook_invalid",
-        `${folder.path} holds more than 10,000 files; that is no folder of runbooks.`,
+        `${folder.path} contains more than 10,000 files, so it is not a folder of runbooks.`,
       );
     }
     found.push(...level);
@@ -128,7 +128,7 @@ function pick(kind: "agent" | "pipeline", name: string, runbooks: readonly Runbo
       ? `Did you mean ${near}?`
       : names.length > 0
         ? `There are ${names.join(", ")}.`
-        : "There are no runbooks here: see docs/runbooks.md.";
+        : "No runbooks exist here; see docs/runbooks.md.";
   throw new Fault(
     "runbook_unknown",
     `No runbook defines the ${kind} ${JSON.stringify(name.slice(0, 80))}. ${hint}`,

@@ -25,12 +25,13 @@ export function templateProblems(
 }
 
 function templateFault(inside: string, closed: boolean, names: readonly string[]): string | null {
-  if (!closed) return 'holds "${" without "}". Write $${ for a plain ${';
+  if (!closed) return 'contains "${" without "}". Write $${ for a plain ${';
   const shown = `\${${inside.slice(0, 60)}}`;
   if (inside.trim() === "prompt")
-    return `holds ${shown}; the prompt is given to the engine by Reprise, take it out`;
+    return `contains ${shown}; Reprise passes the prompt to the engine itself, so remove it`;
   const name = REFERENCE.exec(inside)?.[1];
-  if (name === undefined) return `holds ${shown}; only \${var.NAME} is filled in. Write $\${ for a plain \${`;
+  if (name === undefined)
+    return `contains ${shown}; Reprise fills in only \${var.NAME}. Write $\${ for a plain \${`;
   if (names.includes(name)) return null;
   const near = nearest(name, names);
   if (near !== null) return `names the unknown variable ${name}. Did you mean ${near}?`;

@@ -1,6 +1,6 @@
 /**
- * Carries out stored decisions. After a crash the same decision may run again and still takes effect once: an attempt by
- * its number, a typed message by its key, an end by the document (I8).
+ * Carries out stored decisions. After a crash the same decision may run again and still takes effect once: an attempt
+ * by its number, a typed message by its key, an end by the document (I8).
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { Fault } from "../core/faults.ts";
@@ -38,7 +38,7 @@ export interface ActResult {
 const RELEASE_MS = 60_000;
 const POLL_MS = 50;
 
-/** `why`: the cause, one sentence. If it throws (a bug, or a question that was not fully stored), the daemon tries again later. */
+/** `why`: the cause, one sentence. If it throws (a bug, or a question that was not fully stored), the daemon retries. */
 export async function carryOut(
   context: ActContext,
   snapshot: AgentSnapshot,
@@ -280,7 +280,7 @@ export async function whyNotContinued(deps: Deps, snapshot: AgentSnapshot): Prom
   return bar === null || bar.code === "session_damaged" ? null : bar.message;
 }
 
-/** The conversation is lost, damaged, or never existed. Null: it can continue, because every other obstacle is temporary. */
+/** The conversation is lost, damaged, or never existed. Null: it can continue; every other obstacle is temporary. */
 async function whyNoContinuation(deps: Deps, { agent, run }: AgentSnapshot): Promise<Fault | null> {
   if (run === null || run.sessions.length === 0)
     return new Fault("session_unknown", "there is no conversation to continue");

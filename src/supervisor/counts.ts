@@ -29,7 +29,7 @@ export function lastDecided(events: Events, attempt: number, sinceMs: number): D
   return last ?? null;
 }
 
-/** A person's request that was refused and changed nothing. The answer to a question is different: it closes the question. */
+/** A person's request that was refused and changed nothing. An answer does not count: it has closed its question. */
 function isRefusedRequest(events: Events, { trigger, key }: Decided): boolean {
   if (trigger !== "user" || key.includes("/answer/")) return false;
   return reportOf(events, key)?.result === "refused";

@@ -109,8 +109,8 @@ interface Failure {
 }
 
 /**
- * Checks the daemon's state directory, lock, socket, token and index. Creates a removed socket or token again. Without its
- * lock, a second daemon may run. A replaced index cannot be opened again in this process, which would then watch no
+ * Checks the daemon's state directory, lock, socket, token and index. Creates a removed socket or token again. Without
+ * its lock, a second daemon may run. A replaced index cannot be opened again in this process, which would then watch no
  * agent. Both need a new process.
  */
 function integrityCheck(

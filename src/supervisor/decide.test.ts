@@ -247,7 +247,7 @@ describe("idle", () => {
   });
 });
 
-describe("the ladder", () => {
+describe("the entries", () => {
   const on = { dead: [entry("resume", { attempts: 2 }), entry("gate"), entry("fail")] };
   const agent = agentLike({ on });
   const tried = (
@@ -277,7 +277,7 @@ describe("the ladder", () => {
       { seen: long, agent, history: tried([0, "resume"], [0, "resume"], [1, "gate"], [2, "fail"]) },
       exhausted("dead", 3, /and fail was tried 1 time: its last words$/),
     ],
-    "triggers do not share a ladder": [
+    "triggers do not share entries": [
       {
         seen: asking,
         agent: agentLike({ on: { ...on, prompt: [entry("fail")] } }),

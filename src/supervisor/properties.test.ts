@@ -31,7 +31,7 @@ const span = fc.integer({ min: 0, max: 3 * DAY });
 const soon = fc.oneof(fc.integer({ min: 0, max: 3 * MINUTE }), span);
 const before = soon.map((ms) => T0 - ms);
 
-const ladder = (trigger: Trigger) => {
+const entriesFor = (trigger: Trigger) => {
   const allowed = ACTIONS.filter((action) => whyNotAllowed(trigger, action) === null);
   const one = fc.record({
     action: fc.constantFrom(...allowed),
@@ -143,10 +143,10 @@ function historyOf(happenings: readonly Happening[]) {
 const facts: fc.Arbitrary<SupervisionFacts> = fc
   .record({
     on: fc.record({
-      idle: ladder("idle"),
-      dead: ladder("dead"),
-      error: ladder("error"),
-      prompt: ladder("prompt"),
+      idle: entriesFor("idle"),
+      dead: entriesFor("dead"),
+      error: entriesFor("error"),
+      prompt: entriesFor("prompt"),
     }),
     mode: fc.constantFrom("interactive", "headless"),
     phase: fc.constantFrom("active", "active", "active", "active", "done", "failed", "stopped"),

@@ -1,4 +1,4 @@
-/** `decide` over simulated days, with agents that misbehave: every ladder ends, and a delay ends in one act. */
+/** `decide` over simulated days, with agents that misbehave: every list of entries ends, and a delay ends in one act. */
 import { describe, expect, test } from "vitest";
 import {
   agentLike,
