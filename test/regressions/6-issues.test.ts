@@ -59,7 +59,7 @@ test("work in the checkout is not taken for a worktree; a killed batch is not un
   const head = box.git("rev-parse", "HEAD");
   const result = await box.batch("--resume", "--isolate", "worktree");
   expect(result).toMatchObject({ code: 10 });
-  expect(result.stdout).toContain("its work is in the checkout itself; --isolate none takes it up");
+  expect(result.stdout).toContain("its work is in the checkout; --isolate none resumes it");
   expect(box.git("rev-parse", "HEAD")).toBe(head);
   expect(box.git("status", "--short", "precious.txt")).toBe("?? precious.txt");
   const logs = await box.json(["issues", "logs", "a", "--cwd", box.cwd, "--json"]);
