@@ -293,7 +293,7 @@ describe("gates", () => {
     box.commit();
     expect(await box.batch()).toMatchObject({ code: 10 });
     expect(box.batches()[0]?.issues["a"]).toMatchObject({ attempts: 3, status: "failed" });
-    expect(box.batches()[0]?.issues["a"]?.error).toContain("nothing changes any more");
+    expect(box.batches()[0]?.issues["a"]?.error).toContain("the agent changes nothing");
   });
 
   test.each([

@@ -155,7 +155,7 @@ describe("the printed command", () => {
     writeFileSync(path, readFileSync(path, "utf8").replace('"options":', '"forgotten":'));
     const other = await box.run(["issues", "run", "--resume"]);
     expect(other).toMatchObject({ code: 10 });
-    expect(other.stderr).toContain("its session is one of demo, and --engine demo goes on with it");
+    expect(other.stderr).toContain("its session is one of demo, and --engine demo continues it");
     expect(box.statuses()).toEqual({ a: "in_progress" });
   });
 });

@@ -213,7 +213,7 @@ describe("in the checkout itself", () => {
     expect(told).toHaveLength(3);
     expect(told[1]?.text).toContain("If you made this change yourself");
     expect(result.stdout).toMatch(
-      /^a +completed .*files changed in the folder; the issue's text changed in the last turn too, and its agent was not told/m,
+      /^a +completed .*files changed in the folder; the issue's text changed again in the last turn, and Reprise did not send it/m,
     );
     expect(result.stdout).toMatch(/^b +no_change .*files changed in the folder, but the agent ran no tool$/m);
   });

@@ -23,7 +23,7 @@ test("--merge leaves a merge of the user's alone; work on another branch of the 
   writeFileSync(file, "carefully put together\n");
   const first = await box.batch("--merge");
   expect(first).toMatchObject({ code: 10 });
-  expect(first.stdout).toContain("another merge is under way");
+  expect(first.stdout).toContain("another merge is in progress");
   expect(readFileSync(file, "utf8")).toBe("carefully put together\n");
   expect(box.git("rev-parse", "--verify", "MERGE_HEAD")).toBe(box.git("rev-parse", "other"));
   expect(box.batches()[0]?.issues["constructor"]).toMatchObject({
