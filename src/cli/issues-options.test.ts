@@ -387,7 +387,7 @@ describe("a batch whose engine refused its command line", () => {
       ["…"],
       /^Put the right/,
     ],
-    ["nowhere that can be corrected", [], [], [], [], /^First see to what it refused: demo refused its comm/],
+    ["nowhere that can be corrected", [], [], [], [], /^First fix what it refused: demo refused its comm/],
   ])("names a mistyped option that stands %s", (_where, args, native, now, printed, said) => {
     const config = { engine: "demo", args };
     const record = batch([], { config, issues: { a: { ...ISSUE, status: "failed", error: MISTYPED } } });

@@ -82,7 +82,7 @@ export async function stopInBatch(
   // Somebody may have resumed it by hand, after the batch was done with it.
   if ((owner !== null && owner.pid !== pid) || look()?.isOver !== false) return null;
   const takeBack = requestStop(directory, batch, run.handle);
-  onProgress(`asked batch ${batch} (pid ${pid}) to stop this run; its other issues go on`);
+  onProgress(`asked batch ${batch} (pid ${pid}) to stop this run; its other issues continue`);
   try {
     const deadline = deps.clock.mono() + STOP_WAIT_MS;
     for (;;) {
@@ -111,6 +111,6 @@ function ownerText(about: string): string {
     return `pid ${numberIn(record, "pid") ?? "unknown"}, ${stringIn(record, "run_id") ?? "unknown"}`;
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
-    return "it does not say which";
+    return "unknown process";
   }
 }

@@ -60,7 +60,7 @@ export async function planBatch(
   const { take, skip, gone } = plan(issues, options);
   if (gone.length > 0)
     deps.log.warn(
-      `The source does not have ${harmlessLine(gone.join(", "), 300)} any more. The batch goes on without ${gone.length === 1 ? "it" : "them"}.`,
+      `The source does not have ${harmlessLine(gone.join(", "), 300)} any more. The batch continues without ${gone.length === 1 ? "it" : "them"}.`,
     );
   const lost = options.resume ? await orphans(deps, { root, source }, issues, gone) : [];
   for (const { id, why } of lost) deps.log.warn(`${id}: ${why}`);
@@ -86,8 +86,8 @@ function assertNoSecret(deps: Deps, { engine, native }: BatchOptions): void {
   throw new Fault(
     "usage",
     `The value of ${found.join(", ")} is a secret, or looks like one. Reprise does not store secrets, so no issue of this batch could have a second turn or be resumed. ` +
-      "Give the secret in the environment instead, which agents inherit (NAME=value reprise issues run …), or in the engine's own settings. " +
-      "An issue in progress that was begun with such an option begins anew when you set its status to open.",
+      "Set the secret in the environment, which agents inherit (NAME=value reprise issues run …), or in the engine's own settings. " +
+      "To restart an issue in progress that began with such an option, set its status to open.",
     { facts: { engine, options: found } },
   );
 }

@@ -120,8 +120,8 @@ test("--watch never begins an issue that depends on a failed one, and reads an u
     ends: ["a interrupted", "b left"],
     exitCode: 130,
   });
-  expect(deps.warnings.filter((text) => text.startsWith("The issues"))).toEqual([
-    "The issues cannot be read at the moment: issues/c.md, line 1: its front matter has no end.",
+  expect(deps.warnings.filter((text) => text.startsWith("Reprise cannot read"))).toEqual([
+    "Reprise cannot read the issues at the moment: issues/c.md, line 1: its front matter has no end.",
   ]);
 });
 
@@ -143,7 +143,9 @@ describe("an issue whose agent dies", () => {
     const { last, exitCode, path } = await watched([{ id: "a" }], [() => {}], once, { one });
     expect(exitCode).toBe(10);
     expect(last).toMatchObject({ state: "left", status: "blocked" });
-    expect(last?.why).toMatch(/^its status was set to deferred while its agent worked, and stays so; /);
+    expect(last?.why).toMatch(
+      /^its status was set to deferred while its agent worked, and Reprise keeps that; /,
+    );
     expect(readFileSync(path, "utf8")).toContain('"status":"left"');
     expect(await deps.store.listRuns({})).toMatchObject([{ attempts: 1 }]);
   });
@@ -153,7 +155,7 @@ describe("an issue whose agent dies", () => {
     const { last } = await watched([{ id: "a" }], [() => {}], once, { one });
     expect(last).toMatchObject({ state: "interrupted", status: null });
     expect(deps.warnings).toContain(
-      "a cannot be read, so its status is not known: issues/a.md, line 3: status is one of open.",
+      "Reprise cannot read a, so its status is unknown: issues/a.md, line 3: status is one of open.",
     );
   });
 });
@@ -172,7 +174,7 @@ test("an issue in progress that a person blocks during the batch is not begun", 
   };
   const { ends, last } = await watched([], [], { watch: false }, { claim, one, list });
   expect(ends).toEqual(["a interrupted", "b left"]);
-  expect(last?.why).toBe("its status was set to blocked before its agent began, and stays so");
+  expect(last?.why).toBe("its status was set to blocked before its agent began, and Reprise keeps that");
   expect(await deps.store.listRuns({})).toHaveLength(1);
 });
 

@@ -109,7 +109,8 @@ async function watch(deps: Deps, place: BatchPlace, options: BatchOptions, queue
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
       // Somebody edits them, or the network is gone: the next look may fare better.
-      if (said !== error.message) deps.log.warn(`The issues cannot be read at the moment: ${error.message}`);
+      if (said !== error.message)
+        deps.log.warn(`Reprise cannot read the issues at the moment: ${error.message}`);
       said = error.message;
       continue;
     }
@@ -127,13 +128,13 @@ async function assertWorktreesPossible(
   if ((await headCommit(deps, root)) === null)
     throw new Fault(
       "cwd_invalid",
-      `A worktree needs a git repository with a commit, and ${root} is none. Commit something, or work in it as it is: --isolate none.`,
+      `Worktrees need a git repository with a commit, and ${root} is not one. Commit something, or work in the checkout: --isolate none`,
       { facts },
     );
   if (branches.has("reprise"))
     throw new Fault(
       "cwd_invalid",
-      `${root} has a branch "reprise", so git can make none that begins with "reprise/". Rename it: git branch -m reprise <other name>.`,
+      `${root} has a branch "reprise", so git cannot create branches below "reprise/". Rename it: git branch -m reprise <other name>.`,
       { facts },
     );
   await assertFilters(deps, root);

@@ -88,8 +88,8 @@ const READY = "it is ready";
 export const RESUMPTION_FAILED = "Session resumption failed: ";
 
 const ELSEWHERE = {
-  none: "its work is in the checkout itself; --isolate none takes it up",
-  worktree: "its work is in a worktree; it is taken up without --isolate none",
+  none: "its work is in the checkout; --isolate none resumes it",
+  worktree: "its work is in a worktree; to resume it, omit --isolate none",
 } as const;
 
 const DONE = {
@@ -98,7 +98,7 @@ const DONE = {
 } as const;
 const UNJUDGED = {
   with: "its last turn was completed, and the gate has not run since",
-  without: "its last turn was completed; there is no gate, so a change of files is looked for",
+  without: "its last turn was completed; without a gate, Reprise looks for changed files",
 } as const;
 
 export function decide(
@@ -123,7 +123,7 @@ export function decide(
     return { do: "leave", why: past.why, ...(past.with === undefined ? {} : { with: past.with }) };
   // Offered when the person has decided: whoever shows it asks `undecided`.
   if (past.state === "damaged" && !policy.strict) return { do: "leave", why: past.why, with: [] };
-  if (policy.fresh) return { do: "fresh", handle, why: "a new conversation was asked for", warn: false };
+  if (policy.fresh) return { do: "fresh", handle, why: "you asked for a new conversation", warn: false };
   if (past.state === "alive" && session !== null && handle !== null) {
     return past.next === "gate"
       ? { do: "gate", handle, session, why: UNJUDGED[policy.gate === null ? "without" : "with"] }
@@ -133,8 +133,8 @@ export function decide(
           handle,
           why:
             reopened || isOpen
-              ? "it was opened again, and its conversation goes on"
-              : "its conversation goes on",
+              ? "it was opened again, and its conversation continues"
+              : "its conversation continues",
           ...(reopened ? { reopened } : {}),
         };
   }
@@ -251,12 +251,12 @@ export const times = (n: number) => (n === 1 ? "once" : `${n} times`);
 
 /** Of an issue in a checkout that its agent shares with people. */
 export const UNSENT_CHANGE =
-  "the issue's text changed in the last turn too, and its agent was not told: it may have changed it itself";
+  "the issue's text changed again in the last turn, and Reprise did not send it: the agent may have changed it itself";
 
 /** What is said of it where others work too: nobody knows whose change it is. */
 export const WORK_WORDS = {
   changed: "files changed in the folder",
-  unseen: "its agent ran tools; without git, changes of files are not seen",
+  unseen: "its agent ran tools; without git, Reprise cannot see changed files",
   others: "files changed in the folder, but the agent ran no tool",
   nothing: "the agent changed nothing",
 } as const;
@@ -324,7 +324,9 @@ const SET_TO = /^its status was set to (\S+) /;
 
 /** What a person did about the issue; `word`: its status by now, null: it is gone. */
 export function decidedWords(word: string | null, when: string): string {
-  return word === null ? `${REMOVED}${when}` : `its status was set to ${word} ${when}, and stays so`;
+  return word === null
+    ? `${REMOVED}${when}`
+    : `its status was set to ${word} ${when}, and Reprise keeps that`;
 }
 
 /** A person has taken back what this reason says: the issue is there, and may be worked on. */

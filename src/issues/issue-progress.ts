@@ -147,7 +147,9 @@ export class IssueProgress {
       this.issue = { ...found, ...this.#forAgents(found.comments), status: this.issue.status };
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
-      deps.log.warn(`${id} cannot be read again, so what is new in it is not passed on: ${error.message}`);
+      deps.log.warn(
+        `Reprise cannot read ${id} again, so its agent does not get later changes: ${error.message}`,
+      );
     }
   }
 

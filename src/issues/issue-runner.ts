@@ -267,13 +267,14 @@ export class IssueRunner {
     this.#gateTries += 1;
     const stuck = this.#stuck.isStuck(await fingerprint(this.#context.deps, cwd));
     const first = finding.split("\n")[0] ?? "";
-    if (stuck) return this.#endUnfinished("failed", `the gate fails and nothing changes any more: ${first}`);
+    if (stuck)
+      return this.#endUnfinished("failed", `the gate keeps failing, and the agent changes nothing: ${first}`);
     if (this.#gateTries >= gate.attempts)
       return this.#endUnfinished("failed", `the gate failed ${times(this.#gateTries)}: ${first}`);
     if (progress.handle === null)
       return this.#endUnfinished(
         "failed",
-        `the gate failed, and there is no conversation to say it in: ${first}`,
+        `the gate failed, and no conversation is left to report it to: ${first}`,
       );
     const { handle } = progress;
     const decided = await this.#endIfDecided(WHILE_WORKING);
@@ -311,7 +312,7 @@ export class IssueRunner {
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
       const { id } = this.#issue;
-      this.#context.deps.log.warn(`${id} cannot be read, so its status is not known: ${error.message}`);
+      this.#context.deps.log.warn(`Reprise cannot read ${id}, so its status is unknown: ${error.message}`);
       return null;
     }
     return this.#endIfLeft(word, { when, turn, stop });
@@ -370,10 +371,7 @@ export class IssueRunner {
     const { handle } = progress;
     this.#newsTurns += 1;
     if (handle === null || progress.stopControl.level >= 2 || this.#newsTurns > MAX_NEWS)
-      return this.#endUnfinished(
-        "interrupted",
-        "the issue was changed, and its agent has not heard of it yet",
-      );
+      return this.#endUnfinished("interrupted", "the issue changed, and its agent does not know it yet");
     return this.#runTurns({ do: "resume", handle, message: () => newsPrompt(progress.promptFacts()) });
   }
 
@@ -401,7 +399,7 @@ export class IssueRunner {
       await source.note(id, openNote(state, words, options.again.note));
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
-      deps.log.warn(`${id} got no note: ${error.message}`);
+      deps.log.warn(`${id} did not get its note: ${error.message}`);
     }
     return this.#progress.end(state, why, stop);
   }

@@ -32,7 +32,7 @@ export interface KnownPast extends Past {
 const NO_PAST: KnownPast = {
   session: null,
   state: "none",
-  why: "there is no prior session",
+  why: "it has no earlier session",
   handle: null,
   isolate: "none",
   next: "agent",
@@ -108,7 +108,7 @@ function earlierRunText(entry: PriorEntry, engine: string): string {
   const flag = other === null ? "" : ` --engine ${other}`;
   const again = entry.status === "completed" || entry.status === "left";
   const how = again ? `use${flag}` : `set it to in_progress and use --resume${flag}`;
-  return `it is open; its earlier run ${entry.handle ?? ""}${other === null ? "" : ` of ${other}`}${where} is kept (to go on with that, ${how})`;
+  return `it is open; its earlier run ${entry.handle ?? ""}${other === null ? "" : ` of ${other}`}${where} is kept (to continue it, ${how})`;
 }
 
 async function pastInProgress(
@@ -127,7 +127,7 @@ async function pastInProgress(
   if (newest !== null) return newest;
   const other = otherEngine(deps, root, issue, request.engine);
   if (other === null) return NO_PAST;
-  const why = `there is no prior session of ${request.engine}: its session is one of ${other}, and --engine ${other} goes on with it`;
+  const why = `it has no earlier session of ${request.engine}: its session is one of ${other}, and --engine ${other} continues it`;
   if (request.engineGiven) return { ...NO_PAST, why };
   return { ...NO_PAST, state: "trouble", why, with: ["--engine", other] };
 }
@@ -153,7 +153,7 @@ async function pastOfEntry(
   };
   if (run === null) {
     const isMade = entry.attempts > 0 || entry.session_id !== null;
-    const gone = isMade ? `its run ${entry.handle ?? ""} is gone` : "its agent never began";
+    const gone = isMade ? `its run ${entry.handle ?? ""} is gone` : "its agent never started";
     return { ...NO_PAST, session: entry.session_id, state: "stale", why: gone, entry, ...ended };
   }
   // Before the first attempt its place may be half made.
@@ -197,7 +197,7 @@ async function pastOfEntry(
 const NEW_RUN = [". Start a new run instead", "; start a new run instead"];
 const withoutEnd = (text: string, end: string) => (text.endsWith(end) ? text.slice(0, -end.length) : text);
 const LEAVE_OUT =
-  "To go on with its run, give no option that adds rights; to begin it anew with more, set its status to open";
+  "To continue its run, omit options that add rights; to restart it with more, set its status to open";
 
 /** Of a run whose engine refused its command line: no conversation goes on in it. */
 async function pastOfRefusedRun(
@@ -211,7 +211,7 @@ async function pastOfRefusedRun(
   const fault = await faultWith(deps, run, { want: "fresh", native: [], anew });
   if (fault === null) return { ...known, state: "none", unbegun: true };
   const more = NEW_RUN.reduce(withoutEnd, fault.message.replace(/\.$/, ""));
-  return { ...known, state: "trouble", why: `${why}. ${more}. To begin it anew, set its status to open` };
+  return { ...known, state: "trouble", why: `${why}. ${more}. To restart it, set its status to open` };
 }
 
 /** The same command may fare better later, or when the user has put right what is outside of the run. */
@@ -231,7 +231,7 @@ function movedAway({ handle }: RunRecord, { code, facts }: Fault): string | null
 function secretOptionText({ handle, launch }: RunRecord): string | null {
   const [option] = launch.redacted;
   if (option === undefined) return null;
-  return `run ${handle} was started with a secret in ${option}, which is not stored, so it cannot be resumed. To begin the issue anew, set its status to open`;
+  return `run ${handle} was started with a secret in ${option}, which Reprise does not store, so it cannot be resumed. To restart the issue, set its status to open`;
 }
 
 /** What its run gets for now. A bound that is wider than the run's own rights is none. */
@@ -348,10 +348,12 @@ export async function shownRecord<T extends IssueRecord>(deps: Pick<Deps, "store
   return refused === null ? record : { ...record, session_id: null };
 }
 
-const LOST = "the source has it no more";
+const LOST = "the source no longer has it";
 
 /** At that time, the source had lost it. */
-export const isOrphan = ({ why, go_on: words }: LeftIssue) => words === null && why.startsWith(LOST);
+export const isOrphan = ({ why, go_on: words }: LeftIssue) =>
+  // Earlier versions wrote "has it no more".
+  words === null && (why.startsWith(LOST) || why.startsWith("the source has it no more"));
 
 /** Work on issues that the source has lost since: nobody goes on with it, and it is still there. */
 export async function orphans(

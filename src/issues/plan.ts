@@ -30,7 +30,7 @@ export interface BatchPlan {
 }
 
 /** Of an issue that a batch without `--resume` does not touch. */
-export const IN_PROGRESS = "it is in progress; --resume takes it up";
+export const IN_PROGRESS = "it is in progress; --resume continues it";
 
 /** `all`, `ids:a,b`, `epic:X` */
 export function parseScope(text: string): BatchScope {
@@ -51,7 +51,7 @@ export function readiness(issues: readonly Issue[]): ReadonlyMap<string, readonl
 export function plan(issues: readonly Issue[], options: PlanOptions): BatchPlan {
   const gone = options.mayLack ? lacking(issues, options.scope) : [];
   const scoped = inScope(issues, without(options.scope, gone));
-  const skip: { id: string; why: string }[] = gone.map((id) => ({ id, why: "the source has it no more" }));
+  const skip: { id: string; why: string }[] = gone.map((id) => ({ id, why: "the source no longer has it" }));
   const able = scoped.filter((issue) => {
     const why = whyNot(issue, options);
     if (why !== null && why !== "") skip.push({ id: issue.id, why });
@@ -125,7 +125,7 @@ function whyNot(issue: Issue, { resume, includeStrangers }: PlanOptions): string
   if (issue.status === "blocked") return "it is blocked";
   if (issue.status === "in_progress" && !resume) return IN_PROGRESS;
   if (issue.stranger === true && !includeStrangers)
-    return "its author is no owner, member or collaborator; --include-all takes it";
+    return "its author is not an owner, member or collaborator; --include-all includes it";
   return null;
 }
 

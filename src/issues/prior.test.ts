@@ -86,13 +86,13 @@ test("test_lookup_handles_corrupt_json", () => {
   expect(lookup()).toBe("whole");
   const named = deps.warnings.map((text) => text.replace(`${directory}/`, "")).toSorted();
   expect(named).toEqual([
-    "cut.json is passed over: it is cut off, or not JSON.",
-    "empty.json is passed over: it is empty.",
-    "folder.json is passed over: EISDIR.",
-    "link.json is passed over: it is a symbolic link.",
-    "list.json is passed over: it is cut off, or not JSON.",
-    "twice.json is passed over: it names a key twice.",
-    "two.json is passed over: it is cut off, or not JSON.",
+    "cut.json is skipped: it is incomplete or not JSON.",
+    "empty.json is skipped: it is empty.",
+    "folder.json is skipped: EISDIR.",
+    "link.json is skipped: it is a symbolic link.",
+    "list.json is skipped: it is incomplete or not JSON.",
+    "twice.json is skipped: it has a key twice.",
+    "two.json is skipped: it is incomplete or not JSON.",
   ]);
 });
 

@@ -245,13 +245,14 @@ class BatchHistory {
     if (bytes === null) return null;
     const text = bytes.memory.bytes.toString("utf8", bytes.from, bytes.to);
     const value = parseJson(text);
-    if (!isObject(value)) return this.#skip(name, text === "" ? "it is empty" : "it is cut off, or not JSON");
-    if (hasDuplicateKeys(text)) return this.#skip(name, "it names a key twice");
+    if (!isObject(value))
+      return this.#skip(name, text === "" ? "it is empty" : "it is incomplete or not JSON");
+    if (hasDuplicateKeys(text)) return this.#skip(name, "it has a key twice");
     return value;
   }
 
   #skip(name: string, why: string): null {
-    if (!this.#warned.has(name)) this.#log.warn(`${join(this.#directory, name)} is passed over: ${why}.`);
+    if (!this.#warned.has(name)) this.#log.warn(`${join(this.#directory, name)} is skipped: ${why}.`);
     this.#warned.add(name);
     return null;
   }

@@ -45,14 +45,14 @@ export function assertRightsNotWider(deps: Deps, batch: BatchOptions, { record, 
     if (asked && (record === null || wider.option === access.by))
       throw new Fault(
         "would_widen",
-        `--access ${access.level} was asked for, but ${file} has ${harmlessLine(access.by ?? wider.option, 200)}, which decides instead and may be more. Nothing was begun. ` +
-          `Take it out of the config file; or leave --access out and let it decide.`,
+        `--access ${access.level} was asked for, but ${file} has ${harmlessLine(access.by ?? wider.option, 200)}, which decides instead and may allow more. Nothing began. ` +
+          `Remove it from the config file; or omit --access and let it decide.`,
         { facts: { ...facts, option: wider.option } },
       );
     throw new Fault(
       "would_widen",
-      `${widerText(record)}: ${file} ${wider.gone ? `had ${option}, and it is gone` : `has ${option} now`}. Nothing was begun. ` +
-        `${wider.gone ? "Put it back" : "Take it out"} to go on with the batch; or ${restartHint("with the config as it is", name)}`,
+      `${widerText(record)}: ${file} ${wider.gone ? `had ${option}, and it is gone` : `has ${option} now`}. Nothing began. ` +
+        `${wider.gone ? "Restore it" : "Remove it"} to continue the batch; or ${restartHint("with the config as it is", name)}`,
       { facts: { ...facts, option: wider.option } },
     );
   }
@@ -60,8 +60,8 @@ export function assertRightsNotWider(deps: Deps, batch: BatchOptions, { record, 
   if (variable === null) return;
   throw new Fault(
     "would_widen",
-    `${widerText(record)}: the variable ${variable} bears on what ${name} may do, and it is not what it was. Nothing was begun. ` +
-      `Put it back as it was, in the environment or in [engines.${name}] env; or ${restartHint("with the environment as it is", name)}`,
+    `${widerText(record)}: the variable ${variable} decides what ${name} may do, and it has changed. Nothing began. ` +
+      `Restore it, in the environment or in [engines.${name}] env; or ${restartHint("with the environment as it is", name)}`,
     { facts: { ...facts, variable } },
   );
 }
@@ -73,7 +73,7 @@ function widerText(record: BatchRecord | null): string {
 
 /** A new batch leaves what is in progress alone. */
 function restartHint(how: string, engine: string): string {
-  return `set the status of issues in progress to open and begin them anew, ${how}: reprise issues run --engine ${engine}`;
+  return `set the status of issues in progress to open and restart them, ${how}: reprise issues run --engine ${engine}`;
 }
 
 /** Null: an earlier version wrote the record and did not say. */
@@ -152,7 +152,7 @@ export function correctedOptions(
   if (isConfig && !isDeepStrictEqual(had, args)) return { native, byHand: "" };
   if (isConfig)
     return { native, byHand: `First correct [engines.${engine}] args in your config file: ${why}.` };
-  if (native.length === 0) return { native, byHand: `First see to what it refused: ${why}.` };
+  if (native.length === 0) return { native, byHand: `First fix what it refused: ${why}.` };
   const was = harmlessLine(shellLine(native), 200);
   const byHand = `Put the right options in place of ${PLACEHOLDER}, which were ${was}: ${why}. Without any, end the command with --`;
   return { native: [PLACEHOLDER], byHand };

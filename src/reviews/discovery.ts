@@ -4,8 +4,7 @@
  */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import { isErrno } from "../core/errno.ts";
-import { storageFault } from "../state/state.ts";
+import { checkOwnDirectory, type StateDir, storageFault } from "../state/state.ts";
 import type { Outcome } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunStatus } from "../core/records.ts";
@@ -40,7 +39,7 @@ export async function findInterruptedSession(
     const run = await looking.run(record.handle);
     if (run === null || run.subject?.toLowerCase() !== subjectOf(pullRequest).toLowerCase()) {
       const what = run === null ? "is gone" : "is for something else";
-      looking.warn(`${path} is passed over: its run ${record.handle} ${what}.`);
+      looking.warn(`${path} is skipped: its run ${record.handle} ${what}.`);
       continue;
     }
     // A resume uses the run, and a kill between the two writes leaves the id only in the run.
@@ -120,4 +119,34 @@ export function sidecarsIn(directory: string): readonly string[] {
     if (isErrno(error, "ENOENT")) return [];
     throw storageFault(error, "read", directory);
   }
+}
+
+export interface DamagedSidecar {
+  readonly path: string;
+  readonly why: string;
+}
+
+/** For `doctor`: unusable sidecars. Reads only. */
+export function damagedSidecars(state: StateDir): readonly DamagedSidecar[] {
+  const directory = join(state.root, "reviews");
+  try {
+    if (!checkOwnDirectory(directory)) return [];
+  } catch (error) {
+    return [damageOf(error, directory)];
+  }
+  return sidecarsIn(directory).flatMap((name) => {
+    const path = join(directory, name);
+    try {
+      openSession(path);
+      return [];
+    } catch (error) {
+      return [damageOf(error, path)];
+    }
+  });
+}
+
+function damageOf(error: unknown, path: string): DamagedSidecar {
+  if (!(error instanceof Fault)) throw error;
+  const { why } = error.facts;
+  return { path, why: typeof why === "string" ? why : error.message };
 }

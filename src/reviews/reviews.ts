@@ -7,9 +7,9 @@ import type { FaultCode } from "../core/faults.ts";
 
 export { toJsonLines } from "./comment-file.ts";
 export { findPullRequest, openReviewService } from "./review-service.ts";
+export { damagedSidecars } from "./discovery.ts";
 export { followSession } from "./elsewhere.ts";
 export { lookAtFolder } from "./folder.ts";
-export { damagedSidecars } from "./health.ts";
 export { toMarkdown } from "./markdown.ts";
 export { sessionRemoval } from "./removal.ts";
 export { beginTurn, type TurnOptions } from "./turn.ts";

@@ -124,7 +124,7 @@ test("issues status offers no batch without issues, and names runs of lost issue
   expect((await box.json(["issues", "status"]))["resume"]).toBe(command);
   const kept = readFileSync(file(box, "a"), "utf8");
   const orphan = { id: "a", handle, branch: "reprise/a-issue-a" };
-  const lost = `the source has it no more; its run ${handle} on branch reprise/a-issue-a is kept`;
+  const lost = `the source no longer has it; its run ${handle} on branch reprise/a-issue-a is kept`;
   // Just after the kill, and after a batch that has found nothing to do.
   for (const runs of [false, true]) {
     rmSync(file(box, "a"));
@@ -136,7 +136,7 @@ test("issues status offers no batch without issues, and names runs of lost issue
     expect(gone).not.toContain("Go on with it");
     writeFileSync(file(box, "a"), kept);
     expect(await box.json(["issues", "status"])).toMatchObject({ resume: command, orphans: [] });
-    expect((await box.run(["issues", "status"])).stdout).not.toContain("has it no more");
+    expect((await box.run(["issues", "status"])).stdout).not.toContain("no longer has it");
   }
   expect(await box.run(typed(command))).toMatchObject({ code: 0 });
 });

@@ -35,7 +35,7 @@ test("a run that never began gets no more rights than it was started with, and t
   expect(await box.run(run)).toMatchObject({ code: 10 });
   const { issues } = await box.json(["issues", "run", "--resume", "--access", "full", "--dry-run"]);
   expect(issues).toMatchObject([{ id: "a", do: "leave" }]);
-  expect(issues[0].why).toMatch(/without --access all, .* To begin it anew, set its status to open$/);
+  expect(issues[0].why).toMatch(/without --access all, .* To restart it, set its status to open$/);
   // Nothing behind the dashes: no native options.
   const dropped = await box.json(["issues", "run", "--resume", "--dry-run", "--"]);
   expect(dropped["issues"]).toMatchObject([{ do: "fresh", options: ["--access", "read"] }]);

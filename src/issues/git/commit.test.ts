@@ -99,7 +99,7 @@ const WAYS: readonly Way[] = [
   {
     name: "a file in the place of a link behind core.symlinks=false",
     script: "git config core.symlinks false; rm link; echo changed > link",
-    left: /^link is no link/,
+    left: /^link is not a link/,
     holds: unmoved,
   },
   {

@@ -79,7 +79,7 @@ async function wrongBranch(git: Git, place: WorktreeState): Promise<CommitRefusa
   const { ref, tip, on, head, worktree, bornMs } = place;
   if (on === ref) return null;
   const where = `the worktree is on ${whereOf(place)}`;
-  if (ref === "HEAD") return { left: `${where}, which is not the issue's own` };
+  if (ref === "HEAD") return { left: `${where}, which is not the issue's` };
   if (head === null) return { left: `${where}, which has no commit`, ...goBack(place) };
   const elsewhere = await textOf(git, ["for-each-ref", "--format=%(worktreepath)", ref]);
   if (elsewhere !== null && elsewhere !== "" && realPath(elsewhere) !== realPath(worktree))
@@ -146,7 +146,7 @@ async function commitOnBranch(
     .map(({ path }) => path);
   if (links.length > 0)
     return {
-      left: `${namedPaths(links)} ${is(links)} no link, and core.symlinks=false makes git store ${is(links, "it as one", "them as links")}`,
+      left: `${namedPaths(links)} ${is(links)} not a link, and core.symlinks=false makes git store ${is(links, "it as one", "them as links")}`,
     };
   if (since === null || since.length > 0) {
     const tree = await runWithLockRetry(git, worktree, ["write-tree"]);
@@ -194,7 +194,7 @@ export async function restoreFile(
   const git = withoutHidingSettings(await openGit(deps, worktree), worktree);
   const place = await worktreeState(git, work);
   if (place.on !== place.ref || place.tip === null)
-    throw new Fault("work_unsaved", `${worktree} is not on ${shortOf(place.ref)} any more.`, {
+    throw new Fault("work_unsaved", `${worktree} is no longer on ${shortOf(place.ref)}.`, {
       facts: { worktree },
     });
   await runWithLockRetry(git, worktree, ["checkout", "--quiet", file.from, "--", file.path]);

@@ -23,7 +23,7 @@ export async function mergeWork(deps: Deps, root: string, branch: string): Promi
   if (await isMerging())
     throw new Fault(
       "work_unsaved",
-      `${branch} could not be merged: another merge is under way in ${root}. Finish it with \`git commit\`, or give it up with \`git merge --abort\`.`,
+      `${branch} could not be merged: another merge is in progress in ${root}. Finish it with \`git commit\`, or abort it with \`git merge --abort\`.`,
       { facts: { branch } },
     );
   await assertFiltersForMerge(deps, root, branch);

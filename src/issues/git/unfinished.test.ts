@@ -44,12 +44,12 @@ const LEFT: readonly (readonly [what: string, script: string, said: string | nul
   [
     "a repository inside",
     NESTED,
-    "deep/lib is a repository inside the worktree, and what it holds is on no branch",
+    "deep/lib is a repository inside the worktree, and its content is on no branch",
   ],
   [
     "a repository inside that was committed as a link",
     `${NESTED}; git add deep; git commit -qm lib`,
-    "deep/lib is a repository inside the worktree, and what it holds is on no branch",
+    "deep/lib is a repository inside the worktree, and its content is on no branch",
   ],
   [
     "a submodule with a commit that was not pushed",
@@ -108,7 +108,7 @@ cd ../remote; echo 2 > f; git commit -qam two`,
     sh(repository, `git worktree add -q -b reprise/${name} "${cwd}"`);
     sh(cwd, script, name);
     const baseline = execFileSync("git", ["rev-parse", "main"], { cwd: repository, encoding: "utf8" }).trim();
-    const link = "the worktree's .git does not lead to the repository any more, so no branch holds the work";
+    const link = "the worktree's .git no longer leads to the repository, so no branch holds the work";
     const found = await unfinishedWork(deps, { cwd, root: repository, isolated: true, baseline });
     expect(found).toBe(said === "LINK" ? link : said);
   });

@@ -24,7 +24,7 @@ export interface AgentWork {
 export async function unfinishedWork(deps: Deps, left: AgentWork): Promise<string | null> {
   const { cwd, root, isolated } = left;
   if (isolated && !isWorktreeOf(cwd, root))
-    return "the worktree's .git does not lead to the repository any more, so no branch holds the work";
+    return "the worktree's .git no longer leads to the repository, so no branch holds the work";
   if (deps.processes.resolveProgram("git", deps.env) === null) return null;
   const ask = await openGit(deps, cwd);
   return (await unfinishedOperation(ask)) ?? (isolated ? nestedRepositories(deps, ask, left) : null);
@@ -92,9 +92,8 @@ async function nestedRepositories(
     ...links.filter((path) => !known.has(path)),
   ];
   if (embedded.length > 0) {
-    const [is, holds] =
-      embedded.length === 1 ? ["is a repository", "it holds"] : ["are repositories", "they hold"];
-    return `${namedPaths(embedded)} ${is} inside the worktree, and what ${holds} is on no branch`;
+    const [is, whose] = embedded.length === 1 ? ["is a repository", "its"] : ["are repositories", "their"];
+    return `${namedPaths(embedded)} ${is} inside the worktree, and ${whose} content is on no branch`;
   }
   for (const path of links) {
     if (await hasUnpushedCommits(deps, join(cwd, Buffer.from(path, "latin1").toString())))

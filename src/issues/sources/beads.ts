@@ -50,7 +50,9 @@ export async function openBeads(world: BeadsDeps, root: string): Promise<IssueSo
   const list = async (): Promise<IssueList> => {
     const text = bd === null ? read() : await bd("export");
     if (text === null)
-      throw new Fault("issues_missing", `${path} is gone. Put it back, then try again.`, { facts: { path } });
+      throw new Fault("issues_missing", `${path} is missing. Restore it, then try again.`, {
+        facts: { path },
+      });
     return checkedList(placedIn(text, bd === null ? BEADS_FILE : "bd export"));
   };
   const change = (id: string, fields: (issue: JsonObject, now: string) => Record<string, string> | null) => {
@@ -155,7 +157,7 @@ async function findBd(world: BeadsDeps, root: string): Promise<Bd | null> {
   if (probe.code !== 0) {
     const why = harmlessLine(probe.stderr.trim(), 200) || `exit code ${probe.code ?? "unknown"}`;
     if (!NO_DATABASE.test(probe.stderr) || hasDatabase(root)) throw exportFault(root, program, why);
-    world.log.warn(`bd has no database here (${why}); ${BEADS_FILE} itself is read and written.`);
+    world.log.warn(`bd has no database here (${why}); Reprise reads and writes ${BEADS_FILE} itself.`);
     return null;
   }
   return async (...args) => {
@@ -179,8 +181,8 @@ function hasDatabase(root: string): boolean {
 function exportFault(root: string, program: string, why: string): Fault {
   return new Fault(
     "storage_failed",
-    `bd export failed ${BD_WAITS_MS.length + 1} times in ${root}: ${why}. Nothing was read or written: ${BEADS_FILE} may be older than ` +
-      "what Beads keeps. Run `bd export` there, repair what it names, then try again.",
+    `bd export failed ${BD_WAITS_MS.length + 1} times in ${root}: ${why}. Reprise read and wrote nothing: ${BEADS_FILE} may be older than ` +
+      "Beads' database. Run `bd export` there, fix the problem that it names, then try again.",
     { facts: { program, repository: root } },
   );
 }
@@ -192,8 +194,10 @@ function placedIn(text: string, file: string): readonly LocatedIssue[] {
     const at = `${file}, line ${index + 1}`;
     const value = objectOn(line);
     if (value === undefined) {
-      const why = line.trimStart().startsWith("{") ? "it is cut off, or not JSON" : "it is no JSON object";
-      throw invalid(at, `${why}. Is it being written, or merged with conflicts`);
+      const why = line.trimStart().startsWith("{")
+        ? "it is incomplete or not JSON"
+        : "it is not a JSON object";
+      throw invalid(at, `${why}. Another program may be writing it, or it has merge conflicts`);
     }
     const issue = isIssue(value) ? toIssue(value, at) : null;
     if (issue !== null) placed.push({ issue, at });

@@ -44,7 +44,7 @@ export function placeIn(root: string, shown: string): string | null {
   if (way !== ".." && !way.startsWith(`..${sep}`) && !isAbsolute(way)) return real;
   throw new Fault(
     "outside_repository",
-    `${shown} leads out of the repository by a symbolic link, to ${real}. Nothing there was read or changed. ` +
+    `${shown} leaves the repository by a symbolic link, to ${real}. Reprise read and changed nothing there. ` +
       `Put the files themselves into ${root}, or remove the link.`,
     { facts: { repository: root, path: shown, target: real } },
   );
@@ -97,7 +97,7 @@ export function changeText(file: TextChange): boolean | null {
   }
   throw new Fault(
     "storage_failed",
-    `${join(file.root, file.shown)} was not changed: another program rewrites it all the time. Try again when that program has ended.`,
+    `${join(file.root, file.shown)} was not changed: another program keeps rewriting it. Try again when that program has ended.`,
     { facts: { path: file.shown, repository: file.root } },
   );
 }

@@ -115,11 +115,11 @@ async function listIssues(
     }
     pages += 1;
     if (pages === MAX_PAGES) {
-      warnings.push(`Only the first ${found.size} issues of ${owner}/${repository} were taken.`);
+      warnings.push(`Reprise read only the first ${found.size} issues of ${owner}/${repository}.`);
       break;
     }
   }
-  if (strange > 0) warnings.push(`${strange} of GitHub's issues were not understood and are left out.`);
+  if (strange > 0) warnings.push(`${strange} of GitHub's issues could not be read and are skipped.`);
   return { placed: [...found.values()], warnings };
 }
 

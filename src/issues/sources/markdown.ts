@@ -37,7 +37,7 @@ function unnamed(
 ): readonly string[] {
   return listedNames
     .filter((name) => name.includes("\uFFFD") && !found.some((file) => file.name === name))
-    .map((name) => `${MARKDOWN_FOLDER}/${name} was left out: its name is not valid UTF-8. Rename it.`);
+    .map((name) => `${MARKDOWN_FOLDER}/${name} was skipped: its name is not valid UTF-8. Rename it.`);
 }
 
 /** Null: the repository has no such folder, or no Markdown file in it. */
@@ -61,7 +61,9 @@ export function openMarkdown(clock: Clock, root: string): IssueSource | null {
       return checkedList(
         files.flatMap(({ file }) => (file === null ? [] : [file])),
         [
-          ...strange.map(({ name }) => `${MARKDOWN_FOLDER}/${name} has no front matter, so it is no issue.`),
+          ...strange.map(
+            ({ name }) => `${MARKDOWN_FOLDER}/${name} has no front matter, so it is not an issue.`,
+          ),
           ...unnamed(names, files),
         ],
       );
@@ -150,7 +152,7 @@ function fileIn(text: string, name: string): MarkdownFile | null {
     const goesOn = open !== null && takeRow(open, row);
     if (!goesOn && pair !== null) {
       const key = (pair[1] ?? "").toLowerCase();
-      if (fields.has(key)) throw invalid(`${shown}, line ${line}`, `${key} stands there twice`);
+      if (fields.has(key)) throw invalid(`${shown}, line ${line}`, `${key} is set twice`);
       const from = at + pair[0].length;
       const value = withoutComment(row.slice(pair[0].length));
       open = { key, line, from, to: from + value.length, value, items: [] };

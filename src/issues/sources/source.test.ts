@@ -188,27 +188,27 @@ describe("bad input", () => {
     ],
     "a line that was not finished": [
       () => writeBeads([issue("a"), '{"id":"b","title":"hal']),
-      "issues_invalid: .beads/issues.jsonl, line 2: it is cut off, or not JSON. Is it being written, or merged with conflicts.",
+      "issues_invalid: .beads/issues.jsonl, line 2: it is incomplete or not JSON. Another program may be writing it, or it has merge conflicts.",
     ],
     "a merge conflict": [
       () => writeBeads(["<<<<<<< HEAD", issue("a")]),
-      "issues_invalid: .beads/issues.jsonl, line 1: it is no JSON object. Is it being written, or merged with conflicts.",
+      "issues_invalid: .beads/issues.jsonl, line 1: it is not a JSON object. Another program may be writing it, or it has merge conflicts.",
     ],
     "an id twice": [
       () => writeBeads([issue("a"), "", issue("a")]),
-      "issues_invalid: .beads/issues.jsonl, line 3: the id a stands at .beads/issues.jsonl, line 1 already. Give one of the two another id.",
+      "issues_invalid: .beads/issues.jsonl, line 3: the id a is already used at .beads/issues.jsonl, line 1. Change one of the two.",
     ],
     "an id that is a path": [
       () => writeBeads([issue("../x")]),
-      'issues_invalid: .beads/issues.jsonl, line 1: "../x" is no id: letters, digits, ".", "_" and "-", 100 at most.',
+      'issues_invalid: .beads/issues.jsonl, line 1: "../x" is not a valid id: letters, digits, ".", "_" and "-", 100 at most.',
     ],
     "dependencies in a circle": [
       () => writeBeads([issue("x"), needs("a", "b"), needs("b", "x", "c"), needs("c", "a")]),
-      "issues_invalid: .beads/issues.jsonl, line 2: dependencies go round in a circle: a → b → c → a. Remove one of them.",
+      "issues_invalid: .beads/issues.jsonl, line 2: dependencies form a circle: a → b → c → a. Remove one of them.",
     ],
     "an issue that waits for itself": [
       () => writeMarkdown("a.md", "---\ndepends_on:\n  - a\n---\n"),
-      "issues_invalid: issues/a.md: dependencies go round in a circle: a → a. Remove one of them.",
+      "issues_invalid: issues/a.md: dependencies form a circle: a → a. Remove one of them.",
     ],
     "front matter without an end": [
       () => writeMarkdown("a.md", "---\ntitle: A\n"),
@@ -224,7 +224,7 @@ describe("bad input", () => {
     ],
     "a key twice": [
       () => writeMarkdown("a.md", "---\nstatus: open\nstatus: closed\n---\n"),
-      "issues_invalid: issues/a.md, line 3: status stands there twice.",
+      "issues_invalid: issues/a.md, line 3: status is set twice.",
     ],
     "a list without an end": [
       () => writeMarkdown("a.md", "---\ntitle: A\ndepends_on: [b,\nstatus: closed\n---\n"),
@@ -267,7 +267,7 @@ describe("bad input", () => {
       { ...needs("c", "b"), status: "closed" },
     ]);
     expect((await list()).warnings).toEqual([
-      "a depends on gone, which is not in the source; it is not waited for.",
+      "a depends on gone, which is not in the source; Reprise does not wait for it.",
     ]);
   });
 

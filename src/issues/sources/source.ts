@@ -72,7 +72,7 @@ export function doneNote(engine: string, handle: string | null, where: string): 
 
 /** `command`: what goes on with it, from `reprise issues run --resume` on. */
 export function openNote(state: string, why: string, command: string): string {
-  return `${state}: ${why} (${command} takes it up)`;
+  return `${state}: ${why} (${command} resumes it)`;
 }
 
 export function isOurNote(text: string): boolean {
@@ -80,7 +80,10 @@ export function isOurNote(text: string): boolean {
   if (/^Done by \S+ \(reprise run [0-9a-f?]{1,8}\)/.test(words)) return true;
   const command = words.slice(words.lastIndexOf("(reprise issues run --resume"));
   return (
-    command.endsWith(" takes it up)") && command.startsWith("(reprise issues") && !command.includes("\n")
+    // Earlier versions wrote "takes it up".
+    / (?:resumes it|takes it up)\)$/.test(command) &&
+    command.startsWith("(reprise issues") &&
+    !command.includes("\n")
   );
 }
 
@@ -109,28 +112,27 @@ export function checkedList(placed: readonly LocatedIssue[], warnings: readonly 
   for (const { issue, at } of placed) {
     if (!isIssueId(issue.id)) {
       const shown = JSON.stringify(issue.id.slice(0, 80));
-      throw invalid(at, `${shown} is no id: letters, digits, ".", "_" and "-", 100 at most`);
+      throw invalid(at, `${shown} is not a valid id: letters, digits, ".", "_" and "-", 100 at most`);
     }
     const before = where.get(issue.id);
     if (before !== undefined)
-      throw invalid(at, `the id ${issue.id} stands at ${before} already. Give one of the two another id`);
+      throw invalid(at, `the id ${issue.id} is already used at ${before}. Change one of the two`);
     where.set(issue.id, at);
   }
   const issues = placed.map(({ issue }) => issue);
   const cycle = findCycle(issues);
   if (cycle !== null) {
     const path = [...cycle, cycle[0]].join(" → ");
-    throw invalid(
-      where.get(cycle[0] ?? "") ?? "",
-      `dependencies go round in a circle: ${path}. Remove one of them`,
-    );
+    throw invalid(where.get(cycle[0] ?? "") ?? "", `dependencies form a circle: ${path}. Remove one of them`);
   }
   const missing = issues
     .filter(({ status }) => status !== "closed")
     .flatMap(({ id, dependencies }) =>
       dependencies
         .filter((other) => !where.has(other))
-        .map((other) => `${id} depends on ${other}, which is not in the source; it is not waited for.`),
+        .map(
+          (other) => `${id} depends on ${other}, which is not in the source; Reprise does not wait for it.`,
+        ),
     );
   return { issues, warnings: [...warnings, ...missing] };
 }
