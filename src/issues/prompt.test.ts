@@ -26,7 +26,7 @@ const ISSUE: Issue = {
   parent: null,
   epic: false,
 };
-const told = (issue: Partial<Issue> = {}, more: Partial<PromptFacts> = {}): PromptFacts => ({
+const promptFacts = (issue: Partial<Issue> = {}, more: Partial<PromptFacts> = {}): PromptFacts => ({
   issue: { ...ISSUE, ...issue },
   gate: [],
   findings: [],
