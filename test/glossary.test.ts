@@ -66,9 +66,10 @@ const rows = [...TABLE.matchAll(/^\| `(\w+)` \| ([^|]+) \| ([^|]+) \|$/gm)].map(
 );
 
 test("the glossary lists every exported type of the vocabulary once", () => {
-  const vocabulary = [...exported]
-    .filter(([file]) => file.startsWith("core/") || ["store/store.ts", "engines/engine.ts"].includes(file))
+  const names = [...exported]
+    .filter(([file]) => file.startsWith("core/") || ["store/contract.ts", "engines/engine.ts"].includes(file))
     .flatMap(([, { all }]) => all);
+  const vocabulary = [...new Set(names)];
   expect(vocabulary.length).toBeGreaterThan(90);
   expect(rows.map(({ type }) => type).toSorted()).toEqual(vocabulary.toSorted());
 });

@@ -5,20 +5,7 @@
  */
 import type { AttemptRecord } from "./records.ts";
 
-/** Why an attempt went wrong. `rate_limited` has a known or near reset, `quota` has none. */
-export const TROUBLE_KINDS = [
-  "rate_limited",
-  "overloaded",
-  "auth",
-  "quota",
-  "network",
-  "context_full",
-  "session_lost",
-  "session_busy",
-  "usage",
-  "other",
-] as const;
-export type TroubleKind = (typeof TROUBLE_KINDS)[number];
+export { TROUBLE_KINDS, type TroubleKind } from "./kinds.ts";
 
 export type Trouble = NonNullable<Outcome["trouble"]>;
 

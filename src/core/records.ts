@@ -10,7 +10,6 @@ export type RunRecord = RecordOf<typeof runSchema>;
 export type RunStatus = RunRecord["status"];
 
 export type Session = RunRecord["session"];
-export type SessionField = string;
 /** A session id that an attempt saw or chose. Never removed (I3). */
 export type SeenSession = RunRecord["sessions"][number];
 export type SessionSource = SeenSession["source"];
@@ -27,8 +26,6 @@ export type RightsFile = NonNullable<Launch["files"]>[number];
 export type FolderTrust = NonNullable<Launch["folderTrust"]>;
 export type Mode = Launch["mode"];
 
-/** The origin of a fork. */
-export type Parent = NonNullable<RunRecord["parent"]>;
 /** A copy of the engine's session in the run's `escrow/`. */
 export type Escrow = NonNullable<RunRecord["escrow"]>;
 export type EscrowFile = Escrow["files"][number];

@@ -3,25 +3,12 @@
  *
  * Types, and the table of triggers and actions. `runbooks/` reads files, `supervisor/` acts.
  */
-import type { TroubleKind } from "./events.ts";
-import type { AgentRecord } from "./supervision.ts";
+import type { ActionName, Trigger } from "./kinds.ts";
+import type { agentSchema, RecordOf } from "./schemas.ts";
 
-export const TRIGGERS = ["idle", "dead", "error", "prompt"] as const;
-export type Trigger = (typeof TRIGGERS)[number];
+export { type ActionName, ACTIONS, ERROR_MATCHES, type ErrorMatch, type Trigger, TRIGGERS } from "./kinds.ts";
 
-export const ACTIONS = ["nudge", "done", "fail", "resume", "escalate", "gate"] as const;
-export type ActionName = (typeof ACTIONS)[number];
-
-export const ERROR_MATCHES = [
-  "rate_limited",
-  "overloaded",
-  "auth",
-  "quota",
-  "network",
-  "context_full",
-  "any",
-] as const satisfies readonly (TroubleKind | "any")[];
-export type ErrorMatch = (typeof ERROR_MATCHES)[number];
+type AgentRecord = RecordOf<typeof agentSchema>;
 
 const ALLOWED: Readonly<Record<Trigger, readonly ActionName[]>> = {
   idle: ["nudge", "done", "fail", "escalate", "gate"],

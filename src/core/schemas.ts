@@ -7,9 +7,8 @@
  * `test/golden/keys.json` lists them all.
  */
 import { z } from "zod";
-import { TROUBLE_KINDS } from "./events.ts";
 import { HANDLE, isRunId } from "./ids.ts";
-import { ACTIONS, ERROR_MATCHES } from "./runbook.ts";
+import { ACTIONS, ERROR_MATCHES, TROUBLE_KINDS } from "./kinds.ts";
 
 /** The type of a record that a schema describes. */
 export type RecordOf<Schema extends z.ZodType> = DeepReadonly<z.infer<Schema>>;

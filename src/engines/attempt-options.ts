@@ -12,14 +12,14 @@ import {
   describe,
   type Given,
   type Grammar,
-  type Parsed,
+  lastWins,
   parseArgs,
+  type Parsed,
   render,
 } from "./grammar.ts";
 import {
   assertNotWider,
   isRepeated,
-  lastWins,
   moreRights,
   rightOf,
   sameOption,

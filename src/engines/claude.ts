@@ -13,12 +13,12 @@ import {
   describe,
   type Given,
   has,
-  type Parsed,
+  lastWins,
   parseArgs,
+  type Parsed,
   render,
   valueOf,
 } from "./grammar.ts";
-import { lastWins } from "./rights.ts";
 import { CLAUDE_ENV } from "./guarded-env.ts";
 import { kindIn, troubleOf, type TroublePattern } from "./troubles.ts";
 

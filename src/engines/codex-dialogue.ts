@@ -18,12 +18,12 @@ import {
   describe,
   type Given,
   has,
+  lastWins,
   parseArgs,
   render,
   valueOf,
 } from "./grammar.ts";
 import { override } from "./attempt-options.ts";
-import { lastWins } from "./rights.ts";
 
 /** Options that the server accepts itself. */
 const OWN = ["--config", "--enable", "--disable", "--strict-config"];

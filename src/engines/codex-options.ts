@@ -9,11 +9,12 @@ import {
   type Grammar,
   type Guard,
   has,
+  lastWins,
   parseArgs,
   type Parsed,
   valueOf,
 } from "./grammar.ts";
-import { lastWins, rightOf, scaleOf } from "./rights.ts";
+import { rightOf, scaleOf } from "./rights.ts";
 
 /** Wider is higher. `--yolo` overrides `-s`, so all of them share one scale. */
 const SANDBOX = ["read-only", "workspace-write", "--approve-for-me", "danger-full-access", "--yolo"];

@@ -24,11 +24,11 @@ import {
   describe,
   type Given,
   has,
-  type Parsed,
+  lastWins,
   parseArgs,
+  type Parsed,
   render,
 } from "./grammar.ts";
-import { lastWins } from "./rights.ts";
 import { CODEX_ENV } from "./guarded-env.ts";
 
 export const codex: Engine = {

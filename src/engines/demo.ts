@@ -16,12 +16,12 @@ import {
   describe,
   type Grammar,
   has,
-  type Parsed,
+  lastWins,
   parseArgs,
+  type Parsed,
   render,
   valueOf,
 } from "./grammar.ts";
-import { lastWins } from "./rights.ts";
 
 /** Not on PATH: at spawn, this name becomes the running Node and `demo-agent.js` of this package. */
 export const DEMO_PROGRAM = "reprise-demo-agent";

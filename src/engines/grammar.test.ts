@@ -7,13 +7,13 @@ import {
   describe as texts,
   type Grammar,
   has,
-  type Parsed,
+  lastWins,
   parseArgs,
+  type Parsed,
   render,
   valueOf,
 } from "./grammar.ts";
 import { keepNative, override, splitForResume } from "./attempt-options.ts";
-import { lastWins } from "./rights.ts";
 
 const RANKS = ["low", "mid", "high"];
 const rank = (value: string | null) => {

@@ -5,7 +5,6 @@
  * as its value unless that word is the only possible prompt.
  */
 import { Fault } from "../core/faults.ts";
-import { lastWins, OFF } from "./rights.ts";
 
 export interface OptionSpec {
   /** Every spelling, canonical first: `["--model", "-m"]`. */
@@ -91,6 +90,19 @@ export interface Parsed {
   readonly options: readonly Given[];
   /** Words that are neither options nor their values, including those after `--`. */
   readonly words: readonly string[];
+}
+
+/** The value of a yargs option that is switched off. */
+export const OFF = "false";
+
+/** The options that count: of a non-repeatable one only the last, in its place. */
+export function lastWins(options: readonly Given[]): readonly Given[] {
+  return options.filter(
+    ({ spec }, at) =>
+      spec === null ||
+      spec.repeatable === true ||
+      !options.some((other, index) => index > at && other.spec === spec),
+  );
 }
 
 export function parseArgs(grammar: Grammar, args: readonly string[], noPrompt = false): Parsed {

@@ -3,20 +3,7 @@
  * this file knows no engine.
  */
 import { Fault } from "../core/faults.ts";
-import type { Given, Guard, Parsed } from "./grammar.ts";
-
-/** The value of a yargs option that is switched off. */
-export const OFF = "false";
-
-/** The options that count: of a non-repeatable one only the last, in its place. */
-export function lastWins(options: readonly Given[]): readonly Given[] {
-  return options.filter(
-    ({ spec }, at) =>
-      spec === null ||
-      spec.repeatable === true ||
-      !options.some((other, index) => index > at && other.spec === spec),
-  );
-}
+import { type Given, type Guard, lastWins, OFF, type Parsed } from "./grammar.ts";
 
 export function assertNotWider(recorded: readonly Given[], given: Given): void {
   const why = whyWider(recorded, given);

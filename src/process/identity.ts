@@ -5,18 +5,7 @@ import type { OwnerState } from "../core/deps.ts";
 import { Fault, wantOf } from "../core/faults.ts";
 import type { ProcessIdentity } from "../core/records.ts";
 import * as ps from "./ps.ts";
-
-/** One process as the system lists it. */
-export interface ProcessEntry {
-  readonly pid: number;
-  readonly parent: number;
-  readonly group: number;
-  /** 0: the system does not report it. */
-  readonly session: number;
-  readonly start: string;
-  /** The process has ended, and its parent has not reaped it yet. */
-  readonly zombie: boolean;
-}
+import type { ProcessEntry } from "./ps.ts";
 
 export function self(): ProcessIdentity {
   return identityOfChild(process.pid);

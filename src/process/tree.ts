@@ -6,15 +6,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { isErrno } from "../core/errno.ts";
 import type { Stray } from "../core/deps.ts";
 import type { ProcessIdentity } from "../core/records.ts";
-import {
-  findVariables,
-  hasVariable,
-  identityOf,
-  isAlive,
-  membersOf,
-  processTable,
-  type ProcessEntry,
-} from "./identity.ts";
+import { findVariables, hasVariable, identityOf, isAlive, membersOf, processTable } from "./identity.ts";
+import type { ProcessEntry } from "./ps.ts";
 
 /** The variable in every agent's environment that holds its attempt's marker. */
 export const MARKER_VARIABLE = "REPRISE_ATTEMPT";

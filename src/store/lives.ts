@@ -14,7 +14,7 @@ import type { Life } from "../core/records.ts";
 import { fileSystemOf } from "./connection.ts";
 import { errnoOf, faultOf } from "./sqlite-faults.ts";
 import { loadSqlite } from "./sqlite-module.ts";
-import type { Lives } from "./store.ts";
+import type { Lives } from "./contract.ts";
 
 const NAME = /^[0-9a-f]{8}-[0-9a-f]{16}$/;
 

@@ -2,7 +2,7 @@
 import type { Sql } from "./connection.ts";
 import { DOCUMENTS_SINCE } from "./migrations.ts";
 import * as rows from "./rows.ts";
-import type { Damage } from "./store.ts";
+import type { Damage } from "./contract.ts";
 
 /** SQLite's own check comes first: it finds damage that rows cannot show, such as an incomplete index. */
 export function verifyAll(sql: Sql, schema: number): readonly Damage[] {

@@ -14,7 +14,7 @@ import { DOCUMENTS_SINCE } from "./migrations.ts";
 import * as rows from "./rows.ts";
 import { loadSqlite } from "./sqlite-module.ts";
 import { documentKey, lastSeq, verifyAll } from "./sqlite-verify.ts";
-import type { OpenOptions, RunFilter, Store } from "./store.ts";
+import type { OpenOptions, RunFilter, Store } from "./contract.ts";
 
 export async function openSqliteStore(path: string, options: OpenOptions): Promise<Store> {
   const connection = await openConnection(loadSqlite(), path, options);
