@@ -8,7 +8,7 @@ import { checkOwnDirectory, type StateDir, storageFault } from "../state/state.t
 import type { Outcome } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunStatus } from "../core/records.ts";
-import { isErrno } from "../lib/errno.ts";
+import { isErrno } from "../core/errno.ts";
 import { subjectOf } from "./pull-request.ts";
 import { isPassing, nameStart, openSession, SIDECAR_END, type Sidecar, whyOf } from "./sidecar.ts";
 import type { InterruptedSession, PullRequest } from "./reviews.ts";
