@@ -6,7 +6,7 @@
  */
 import { isDirectory, readAgentFile, saveAgentFile, storableAgent } from "../state/state.ts";
 import { Fault } from "../core/faults.ts";
-import { isSelected, makeRunId, parseSelector, readSelector } from "../core/ids.ts";
+import { makeRunId } from "../core/ids.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { AgentDefinition, RunbookSource } from "../core/runbook.ts";
 import type { AgentPhase, AgentRecord } from "../core/supervision.ts";
@@ -18,6 +18,7 @@ import type { Document } from "../store/store.ts";
 import { runOf } from "./snapshot.ts";
 import { startCommand } from "./pipelines.ts";
 import { argsOf, lacksOptions, redactorOf, refuseSecretAgent } from "./secrets.ts";
+import { selectOne } from "./selection.ts";
 
 /** A record, and the version that a change must be based on. */
 export interface StoredAgent {
@@ -46,35 +47,9 @@ function readAgent(document: Document): StoredAgent {
   return { record: document.data as unknown as AgentRecord, version: document.version };
 }
 
-const AGENTS = { a: "an agent's handle", list: "reprise agent list --all" };
-
 /** `given`: a handle, a unique prefix of 4 to 7 characters, or the id of the agent's run. */
 export async function selectAgent(deps: Deps, given: string): Promise<StoredAgent> {
-  const agents = await listAgents(deps);
-  const isName = agents.some(({ record }) => record.definition.name === given);
-  const selector = isName ? readSelector(given) : parseSelector(given, AGENTS);
-  const fitting =
-    selector === null ? [] : agents.filter(({ record }) => isSelected(selector, record.id, record.runId));
-  const [only, ...others] = fitting;
-  if (only === undefined) throw unknownAgent(given, agents);
-  if (others.length === 0) return only;
-  const handles = fitting.map(({ record }) => record.id);
-  throw new Fault(
-    "handle_ambiguous",
-    `${given} fits ${handles.length} agents: ${handles.join(", ")}. Type more characters.`,
-    { facts: { given, handles } },
-  );
-}
-
-function unknownAgent(given: string, agents: readonly StoredAgent[]): Fault {
-  const named = agents
-    .filter(({ record }) => record.definition.name === given)
-    .map(({ record }) => record.id);
-  const hint =
-    named.length === 0 ? "Run: reprise agent list --all" : `That is a name. Its agents: ${named.join(", ")}.`;
-  return new Fault("handle_unknown", `There is no agent ${JSON.stringify(given.slice(0, 80))}. ${hint}`, {
-    facts: { given: given.slice(0, 80) },
-  });
+  return selectOne("agent", given, await listAgents(deps));
 }
 
 /**

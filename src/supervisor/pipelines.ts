@@ -7,15 +7,17 @@ import { join } from "node:path";
 import { isDirectory, makeDirectory, movedState, resolveDirectory, stateMoved } from "../state/state.ts";
 import type { Env } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
-import { isSelected, parseSelector, readSelector } from "../core/ids.ts";
+import { readSelector } from "../core/ids.ts";
 import type { AgentDefinition, PipelineDefinition, RunbookSource } from "../core/runbook.ts";
 import type { AgentRecord, PipelineRecord } from "../core/supervision.ts";
 import { isSecretName } from "../lib/secrets.ts";
 import { shellLine } from "../lib/shell.ts";
 import { assertReachable, type Deps } from "../run/run.ts";
+import type { Document } from "../store/store.ts";
 import { planWorkplace } from "../run/engine-setup.ts";
 import { cancelled, stepRecordOf, nextOf, resumed } from "./reduce.ts";
 import { redactorOf, refuseSecretPipeline } from "./secrets.ts";
+import { selectOne } from "./selection.ts";
 
 /** A record, and the version that a change must be based on. */
 export interface StoredPipeline {
@@ -116,37 +118,12 @@ export async function listPipelines(
   return documents.map(({ data }) => data as unknown as PipelineRecord);
 }
 
-const PIPELINES = { a: "a pipeline's id", list: "reprise pipeline list --all" };
-
 /** `given`: an id, or a unique prefix of 4 to 7 characters. */
 export async function selectPipeline(deps: Pick<Deps, "store">, given: string): Promise<StoredPipeline> {
   const known = readSelector(given);
   const exact = known?.by === "handle" ? await getPipeline(deps, known.handle) : null;
   if (exact !== null) return exact;
-  const all = await listPipelines(deps);
-  const isName = all.some(({ definition }) => definition.name === given);
-  const selector = isName ? known : parseSelector(given, PIPELINES);
-  const fitting = selector === null ? [] : all.filter(({ id }) => isSelected(selector, id, null));
-  const [only, ...others] = fitting.map(({ id }) => id);
-  const found = only === undefined ? null : await getPipeline(deps, only);
-  const shown = JSON.stringify(given.slice(0, 80));
-  if (found === null || only === undefined) {
-    const named = all.filter(({ definition }) => definition.name === given).map(({ id }) => id);
-    const hint =
-      named.length === 0
-        ? "Run: reprise pipeline list --all"
-        : `That is a name. Its last pipelines: ${named.slice(-5).join(", ")}.`;
-    throw new Fault("handle_unknown", `There is no pipeline ${shown}. ${hint}`, {
-      facts: { given: given.slice(0, 80) },
-    });
-  }
-  if (others.length === 0) return found;
-  const ids = [only, ...others];
-  throw new Fault(
-    "handle_ambiguous",
-    `${given} fits ${ids.length} pipelines: ${ids.join(", ")}. Type more characters.`,
-    { facts: { given, ids } },
-  );
+  return selectOne("pipeline", given, (await deps.store.listDocuments("pipeline", {})).map(readPipeline));
 }
 
 /** Ends a pipeline at its present step: stops its agents and commands; finished work stays. */
@@ -286,9 +263,12 @@ export async function agentOf(deps: Pick<Deps, "store">, id: string): Promise<Ag
 
 export async function getPipeline(deps: Pick<Deps, "store">, id: string): Promise<StoredPipeline | null> {
   const document = await deps.store.getDocument("pipeline", id);
-  if (document === null) return null;
+  return document === null ? null : readPipeline(document);
+}
+
+function readPipeline({ data, version }: Document): StoredPipeline {
   // Only Reprise writes documents, with a checksum.
-  return { record: document.data as unknown as PipelineRecord, version: document.version };
+  return { record: data as unknown as PipelineRecord, version };
 }
 
 /** Advice about a command line that the engine refuses, without a full stop. */
