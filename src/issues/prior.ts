@@ -6,18 +6,10 @@
  * searched as a whole; its start time is taken from its first bytes, and only a file that names the issue is parsed.
  * What is damaged is named once and left where it is (I9).
  */
-import {
-  closeSync,
-  constants,
-  fstatSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  readSync,
-  statSync,
-} from "node:fs";
+import { closeSync, fstatSync, readdirSync, readFileSync, readSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { removeQuietly, storageFault } from "../state/state.ts";
+import { errorCode, isErrno } from "../core/errno.ts";
+import { removeQuietly, storageFault, openToRead } from "../state/state.ts";
 import type { Log } from "../core/deps.ts";
 import { hasDuplicateKeys, isObject, objectIn, parseJson, stringIn } from "../lib/json.ts";
 import type { Deps } from "../run/run.ts";
@@ -98,7 +90,6 @@ interface TextBuffer {
 const FIRST_READ = 64 * 1024;
 const PIECE = 4 * 1024 * 1024;
 const KEEP_BYTES = 64 * 1024 * 1024;
-const READ = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 /** As `beginBatch` writes it: the first keys, and the batch's own `started_at` before any issue's. */
 const HEAD = /^\{\s*"run_id":\s*"[^"\\]*",\s*"started_at":\s*"([^"\\]*)"/;
 const HEAD_BYTES = 160;
@@ -164,7 +155,7 @@ class BatchHistory {
       if (seenAs === this.#seenAs) return;
       names = readdirSync(this.#directory);
     } catch (error) {
-      if (error instanceof Error && "code" in error && error.code === "ENOENT") {
+      if (isErrno(error, "ENOENT")) {
         this.#files = [];
         this.#memories = [];
         return;
@@ -214,7 +205,7 @@ class BatchHistory {
   /** Null: it is gone, or cannot be used, which is then said. */
   #textOf(name: string): FileText | null {
     try {
-      const fd = openSync(`${this.#directory}/${name}`, READ);
+      const fd = openToRead(`${this.#directory}/${name}`);
       try {
         const memory = this.#roomy();
         const from = memory.used;
@@ -228,7 +219,7 @@ class BatchHistory {
         closeSync(fd);
       }
     } catch (error) {
-      const code = error instanceof Error && "code" in error ? String(error.code) : "it cannot be read";
+      const code = errorCode(error) ?? "it cannot be read";
       return code === "ENOENT" ? null : this.#skip(name, code === "ELOOP" ? "it is a symbolic link" : code);
     }
   }

@@ -4,6 +4,7 @@
  * All text of a decision may come from an agent. It goes through stdin or a JSON body; the desktop gets one plain line.
  * Failures are warnings and delay nothing.
  */
+import { errorCode } from "../core/errno.ts";
 import { Fault } from "../core/faults.ts";
 import type { DecisionRecord } from "../core/supervision.ts";
 import { harmlessJson, harmlessLine } from "../lib/harmless.ts";
@@ -150,8 +151,6 @@ function whyNot(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (error.name === "TimeoutError") return "it took too long";
   // The cause of a failed fetch has the reason, and does not contain the address.
-  const { cause } = error;
-  return cause instanceof Error && "code" in cause
-    ? `${error.message} (${String(cause.code)})`
-    : error.message;
+  const code = errorCode(error.cause);
+  return code === null ? error.message : `${error.message} (${code})`;
 }

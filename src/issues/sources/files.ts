@@ -17,12 +17,11 @@ import {
   renameSync,
 } from "node:fs";
 import { basename, dirname, isAbsolute, join, relative, sep } from "node:path";
-import { removeQuietly, storageFault, writeFully } from "../../state/state.ts";
+import { isErrno } from "../../core/errno.ts";
+import { removeQuietly, storageFault, writeFully, openToRead, openNew } from "../../state/state.ts";
 import { Fault } from "../../core/faults.ts";
 import { invalid } from "./source.ts";
 
-const READ = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
-const CREATE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
 const APPEND = constants.O_WRONLY | constants.O_APPEND | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 
 /**
@@ -37,8 +36,8 @@ export function placeIn(root: string, shown: string): string | null {
     real = realpathSync(path);
     way = relative(realpathSync(root), real);
   } catch (error) {
-    if (hasCode(error, "ENOENT", "ENOTDIR")) return null;
-    if (hasCode(error, "ELOOP")) throw invalid(shown, "it is a symbolic link that leads back to itself");
+    if (isErrno(error, "ENOENT", "ENOTDIR")) return null;
+    if (isErrno(error, "ELOOP")) throw invalid(shown, "it is a symbolic link that leads back to itself");
     throw storageFault(error, "read", path);
   }
   if (way !== ".." && !way.startsWith(`..${sep}`) && !isAbsolute(way)) return real;
@@ -57,7 +56,7 @@ export function namesIn(root: string, shown: string): readonly string[] {
   try {
     return readdirSync(folder);
   } catch (error) {
-    if (hasCode(error, "ENOENT", "ENOTDIR")) return [];
+    if (isErrno(error, "ENOENT", "ENOTDIR")) return [];
     throw storageFault(error, "read", folder);
   }
 }
@@ -133,7 +132,7 @@ function replace(
   let isDone = false;
   try {
     const mode = fstatSync(fd).mode & 0o777;
-    const target = openSync(temporary, CREATE, mode);
+    const target = openNew(temporary, mode);
     let known = before;
     try {
       fchmodSync(target, mode);
@@ -200,7 +199,7 @@ function append(path: string, bytes: Buffer): boolean {
     }
     return true;
   } catch (error) {
-    if (hasCode(error, "ENOENT", "ENOTDIR", "ELOOP")) return false;
+    if (isErrno(error, "ENOENT", "ENOTDIR", "ELOOP")) return false;
     throw storageFault(error, "write", path);
   }
 }
@@ -211,10 +210,10 @@ function openIn(root: string, shown: string): number | null {
   if (folder === null) return null;
   const path = join(folder, basename(shown));
   try {
-    return openSync(path, READ);
+    return openToRead(path);
   } catch (error) {
-    if (hasCode(error, "ENOENT", "ENOTDIR")) return null;
-    if (hasCode(error, "ELOOP")) {
+    if (isErrno(error, "ENOENT", "ENOTDIR")) return null;
+    if (isErrno(error, "ELOOP")) {
       placeIn(root, shown);
       throw invalid(shown, "it is a symbolic link, which is not followed");
     }
@@ -248,8 +247,4 @@ function textOf(bytes: Buffer, shown: string): string {
 function isSameFile(fd: number, path: string): boolean {
   const [mine, there] = [fstatSync(fd), lstatSync(path, { throwIfNoEntry: false })];
   return there !== undefined && there.ino === mine.ino && there.dev === mine.dev;
-}
-
-function hasCode(error: unknown, ...codes: readonly string[]): boolean {
-  return error instanceof Error && "code" in error && codes.includes(String(error.code));
 }
