@@ -83,9 +83,7 @@ describe("unfinished work of an agent in git", () => {
       .told()
       .slice(-2)
       .map(({ text }) => text);
-    expect(told.toSorted().join("\n")).toMatch(
-      /inside the worktree, and its content[^]*but a has conflicts/,
-    );
+    expect(told.toSorted().join("\n")).toMatch(/inside the worktree, and its content[^]*but a has conflicts/);
     expect(box.statuses()).toMatchObject({ stash: "closed", nested: "closed" });
     expect(box.git("show", "main:deep/lib/mine")).toBe("w");
     expect(box.git("show", "main:a")).toBe("d");
