@@ -6,6 +6,9 @@
 import type { TroubleKind } from "./events.ts";
 import type { AgentRecord } from "./supervision.ts";
 
+/** The message of a resume without one: an engine that only opens a conversation does not continue it. */
+export const CONTINUE_MESSAGE = "Continue where you left off.";
+
 export const TRIGGERS = ["idle", "dead", "error", "prompt"] as const;
 export type Trigger = (typeof TRIGGERS)[number];
 

@@ -7,7 +7,7 @@
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, Life, ProcessIdentity, RunRecord, RunStatus } from "../core/records.ts";
 
-export { identityIn, judgeOwner } from "./lease.ts";
+export { identityIn, judgeOwner, runLeaseKey } from "./lease.ts";
 
 export interface OpenOptions {
   /** For reading commands where nothing can be written. Every write then fails, with this fault if given. */
