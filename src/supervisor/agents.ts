@@ -59,7 +59,7 @@ export async function selectAgent(deps: Deps, given: string): Promise<StoredAgen
 export async function removeAgent(deps: Deps, { record }: StoredAgent): Promise<RunRecord | null> {
   const { id, runId, phase } = record;
   if (phase === "active")
-    throw new Fault("run_busy", `Agent ${id} has not ended. Stop it first: reprise agent stop ${id}`, {
+    throw new Fault("run_busy", `Agent ${id} has not ended. End it first: reprise agent stop ${id}`, {
       facts: { handle: id },
     });
   const run = await runOf(deps, record);

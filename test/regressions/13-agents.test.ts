@@ -215,7 +215,7 @@ test("an ended agent can be removed, a live one cannot, and its run removes it a
   box.runbook(`${WORKER}on_dead = "escalate"`);
   const live = await box.start("worker");
   const pid = await box.told();
-  const stop = [4, expect.stringContaining(`Stop it first: reprise agent stop ${live}`)];
+  const stop = [4, expect.stringContaining(`End it first: reprise agent stop ${live}`)];
   const whileItWorks = await box.run(["rm", live]);
   expect([whileItWorks.code, whileItWorks.stderr]).toEqual(stop);
   process.kill(pid, "SIGKILL");
@@ -264,7 +264,7 @@ test("an agent, a pipeline and a decision are found by a prefix in any case, and
   }
   expect((await box.json(["show", id.toUpperCase()]))["handle"]).toBe(id);
   const named = await box.run(["agent", "show", "worker"]);
-  expect([named.code, named.stderr]).toEqual([3, expect.stringContaining(`its agents: ${id}`)]);
+  expect([named.code, named.stderr]).toEqual([3, expect.stringContaining(`Its last agents: ${id}`)]);
 });
 
 test("a gate that fails runs once each time its agent is idle, and then the next entry acts", async () => {
