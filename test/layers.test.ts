@@ -103,7 +103,6 @@ const KNOWN_CYCLES: readonly string[] = [
   "reviews/elsewhere.ts",
   "reviews/folder.ts",
   "reviews/github.ts",
-  "reviews/health.ts",
   "reviews/markdown.ts",
   "reviews/prompt.ts",
   "reviews/pull-request.ts",
