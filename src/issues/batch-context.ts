@@ -12,15 +12,15 @@ import type { StopControl } from "./stop-control.ts";
 
 export interface WorkOptions {
   readonly engine: string;
-  /** By which new runs are held to what they may do. */
+  /** The access of new runs. */
   readonly access: HeldAccess;
-  /** For new runs, behind those of `access`. */
+  /** For new runs, after those of `access`. */
   readonly native: readonly string[];
-  /** For runs of earlier batches: what the user gave now, within I12. */
+  /** For runs of earlier batches: the options of this command, within I12. */
   readonly over: readonly string[];
-  /** For the same: what the batch that goes on was held to. It narrows a run; it never stands in its way. */
+  /** For runs of earlier batches: the limits of the resumed batch. They narrow a run and never block it. */
   readonly bound: readonly string[];
-  /** What people say who have no say in the repository reaches agents too. */
+  /** Agents also get text of authors without a role in the repository. */
   readonly includeStrangers: boolean;
   readonly limits: Limits;
   readonly isolate: Isolate;
@@ -33,19 +33,19 @@ export interface WorkOptions {
   readonly gate: GateConfig | null;
 }
 
-/** How this batch is gone on with. Without secrets. */
+/** The command that continues this batch, without secrets. */
 export interface ContinueCommands {
-  /** Its options, as they are typed. */
+  /** Its options as typed. */
   readonly words: readonly string[];
-  /** Those of them that say where issues are. */
+  /** Those that select the source. */
   readonly source: readonly string[];
-  /** Options whose secrets a person must add. */
+  /** Options with a secret that a person must add. */
   readonly byHand: readonly string[];
-  /** The command for notes in issues, which others read. */
+  /** The command for notes in issues, which other people read. */
   readonly note: string;
 }
 
-/** What all issues of a batch share. */
+/** Shared by all issues of a batch. */
 export interface BatchContext {
   readonly deps: Deps;
   readonly root: string;
@@ -54,20 +54,20 @@ export interface BatchContext {
   readonly options: WorkOptions;
   readonly stopControl: StopControl;
   readonly redact: Redact;
-  /** Names that are taken. */
+  /** Names of existing branches. */
   readonly branches: Set<string>;
   readonly view: WorkView;
-  /** No agent starts before: the engine's limit ends then. */
+  /** The end of the engine's limit: no agent starts before it. */
   limitedUntilMs: number;
-  /** What the files are in each commit that issues begin from. */
+  /** The tree of each commit that issues begin from. */
   readonly trees: Map<string, Promise<string | null>>;
-  /** One merge after the other. */
+  /** The merge in progress: the next one waits for it. */
   merging: Promise<void>;
 }
 
 export interface WorkView {
   progress(id: string, progress: ProgressReport): void;
-  /** For people who want to know. */
+  /** Shown with `--verbose`. */
   verbose(text: string): void;
 }
 
@@ -81,16 +81,16 @@ export interface ProgressReport {
 export interface IssueEnd {
   readonly id: string;
   readonly title: string;
-  /** In the source, as it was seen last; null: it is gone, or not known. */
+  /** The last status that the source reported. Null: gone or unknown. */
   readonly status: IssueStatus | null;
-  /** no_change: the agent was done and no file differs. left: nothing was done about it. */
+  /** no_change: the agent ended its turn and no file differs. left: Reprise did nothing about it. */
   readonly state: "completed" | "failed" | "interrupted" | "no_change" | "left";
   readonly why: string;
   readonly handle: string | null;
   readonly branch: string | null;
-  /** What the gate said that failed last: why, and the end of its output. Null: none failed. */
+  /** The last failure of the gate: why, and the end of its output. Null: it did not fail. */
   readonly gate: string | null;
-  /** The whole batch ends with it. */
+  /** The exit code, if the whole batch ends with this issue. */
   readonly stop?: number;
 }
 

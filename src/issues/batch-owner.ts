@@ -12,8 +12,8 @@ import { directoryFor, issuesByHandle, type LiveBatch, liveOwnerIn, requestStop 
 import { metadataDirectory } from "./metadata.ts";
 
 /**
- * Two batches of one repository would claim each other's issues. The kernel lets go of the lock of a dead one. A second lock
- * goes by the directory itself: a bind mount gives it another path.
+ * Two batches of one repository would claim each other's issues. The kernel releases the lock of a dead process. A
+ * second lock names the directory itself, because a bind mount gives it another path.
  */
 export async function lockRepository(
   deps: Deps,
@@ -49,7 +49,7 @@ function batchBusy(root: string, owner: string, isNamed: boolean): Fault {
   );
 }
 
-/** The id of the batch that works on the repository at the moment; null: none does. */
+/** The id of the live batch of the repository. Null: no batch is working on it. */
 export function liveBatch(deps: Deps, root: string): string | null {
   return liveOwnerIn(deps, metadataDirectory(deps.state, root))?.batch ?? null;
 }
@@ -64,8 +64,8 @@ const STOP_WAIT_MS = 30_000;
 const STOP_POLL_MS = 50;
 
 /**
- * Stops one run of a live batch, whose other issues go on; the batch records the end itself. Null: no live batch works on
- * the run's issue.
+ * Stops one run of a live batch; its other issues continue, and the batch records the end. Null: no live batch works
+ * on the run's issue.
  */
 export async function stopInBatch(
   deps: Deps,
@@ -79,7 +79,7 @@ export async function stopInBatch(
   const { pid } = live.who;
   const owner = await liveOwner(deps, run.runId);
   const look = () => issuesByHandle(directory, batch).get(run.handle) ?? null;
-  // Somebody may have resumed it by hand, after the batch was done with it.
+  // A person may have resumed it after the batch was done with it.
   if ((owner !== null && owner.pid !== pid) || look()?.isOver !== false) return null;
   const takeBack = requestStop(directory, batch, run.handle);
   onProgress(`asked batch ${batch} (pid ${pid}) to stop this run; its other issues continue`);

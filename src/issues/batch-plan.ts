@@ -13,9 +13,9 @@ import type { Issue, IssueSource } from "./sources/source.ts";
 export interface BatchOptions extends PlanOptions, BatchPolicy, WorkOptions {
   readonly maxAgents: number;
   readonly engineGiven: boolean;
-  /** Who said what new runs may do. */
+  /** Where the access of new runs comes from. */
   readonly accessFrom: AccessFrom;
-  /** Goes on looking for issues when all are done. */
+  /** Keep looking for issues when all are done. */
   readonly watch: boolean;
   readonly version: string;
 }
@@ -26,16 +26,16 @@ export interface PlannedIssue {
   readonly issue: Issue;
   readonly decision: IssueDecision;
   readonly past: KnownPast;
-  /** Native options that its agent gets, those of the config first; a conversation that goes on has those it began with besides. */
+  /** Native options for its agent, those of the config first. A continued conversation also keeps its own. */
   readonly options: readonly string[];
-  /** The option that says what its agent may do; null: the engine's own default, or no agent works. */
+  /** The option that decides its agent's access. Null: the engine's default, or no agent works. */
   readonly held: string | null;
 }
 
 export interface PlannedBatch {
-  /** Of runs that begin with this batch. */
+  /** For runs that begin with this batch. */
   readonly access: WorkOptions["access"];
-  /** A change of files counts as work on an issue, whichever program made it. */
+  /** A changed file counts as work on an issue, whichever program changed it. */
   readonly anyChange: boolean;
   readonly take: readonly PlannedIssue[];
   readonly skip: readonly { readonly id: string; readonly why: string }[];
@@ -48,7 +48,7 @@ export interface BatchPlace {
   readonly source: IssueSource;
 }
 
-/** Changes nothing: a dry run and a real one are the same up to here. */
+/** A dry run ends here; a batch continues with the result. */
 export async function planBatch(
   deps: Deps,
   { root, source }: BatchPlace,
@@ -73,13 +73,13 @@ export async function planBatch(
     const native = nativeOptionsFor(decision, past, options, args);
     planned.push({ issue, past, decision, options: native, held: accessOptionFor(decision, past, options) });
   }
-  // A gate that the user has not trusted is left out of a plan, and the command itself does not begin without it.
+  // A plan omits a gate that the user has not trusted; the command itself does not begin without it.
   const isHidden = deps.config.untrusted?.includes("issues.gate") === true;
   const anyChange = options.isolate === "none" && options.gate === null && !isHidden;
   return { take: planned, skip, access: options.access, anyChange, orphans: lost };
 }
 
-/** An agent of a batch may need a second turn: after a limit, a failed gate, a crash or a change of its issue. */
+/** An agent may need a second turn after a limit, a failed gate, a crash or a change of its issue. */
 function assertNoSecret(deps: Deps, { engine, native }: BatchOptions): void {
   const found = [...new Set(secretOptions(deps, engine, native))];
   if (found.length === 0) return;
@@ -92,7 +92,7 @@ function assertNoSecret(deps: Deps, { engine, native }: BatchOptions): void {
   );
 }
 
-/** It works in a run that there is, with the options of that run. */
+/** Its agent works in an existing run, with the options of that run. */
 export function continuesRun({ decision, past }: Pick<PlannedIssue, "decision" | "past">): boolean {
   if (decision.do === "fresh") return decision.handle !== null && past.unbegun !== true;
   return decision.do === "resume" || decision.do === "gate";

@@ -24,7 +24,7 @@ export interface BatchEnd {
   readonly runId: string;
   readonly path: string;
   readonly issues: readonly IssueEnd[];
-  /** What it left out from the beginning. */
+  /** Issues outside the plan. */
   readonly skipped: PlannedBatch["skip"];
   /** Work on issues that the source has lost. */
   readonly orphans: readonly LeftIssue[];
@@ -40,9 +40,9 @@ export async function runBatch(
   { stopControl, view }: { stopControl: StopControl; view: BatchView },
 ): Promise<BatchEnd> {
   const { root } = place;
-  // Its agents and gates work in the repository, or the worktree, that this batch has found.
+  // Agents and gates work where this batch works, whatever repository the environment names.
   const deps = { ...given, env: withoutRepository(given.env) };
-  // Before anything is claimed: a batch without its engine would fail issue by issue.
+  // Without its engine, the batch would claim and fail every issue.
   setUpEngine(deps, findEngine(deps, options.engine), []);
   const directory = makeMetadataDirectory(deps.state, root);
   const startedAtMs = deps.clock.now();
@@ -96,19 +96,19 @@ export async function runBatch(
   }
 }
 
-/** Looks for new issues until it is stopped, or has begun as many as it may. */
+/** Looks for new issues until a stop, or until `maxIssues` have begun. */
 async function watch(deps: Deps, place: BatchPlace, options: BatchOptions, queue: IssueQueue): Promise<void> {
   let said = "";
   while (queue.mayBegin()) {
     if (!(await queue.pause(deps.clock.now() + place.source.restMs))) return;
     let take: readonly PlannedIssue[] = [];
     try {
-      // The limit is of the whole batch.
+      // `maxIssues` applies to the whole batch.
       ({ take } = await planBatch(deps, place, { ...options, maxIssues: null }));
       said = "";
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
-      // Somebody edits them, or the network is gone: the next look may fare better.
+      // A person may be editing them, or the network may be down: the next look may succeed.
       if (said !== error.message)
         deps.log.warn(`Reprise cannot read the issues at the moment: ${error.message}`);
       said = error.message;
@@ -118,7 +118,7 @@ async function watch(deps: Deps, place: BatchPlace, options: BatchOptions, queue
   }
 }
 
-/** What every issue would fail at is said before one is claimed. */
+/** Refuses before the first claim what would make every issue fail. */
 async function assertWorktreesPossible(
   deps: Deps,
   root: string,

@@ -22,44 +22,44 @@ type RecordChange = Partial<IssueRecord> & Pick<IssueRecord, "status">;
 
 export class IssueProgress {
   readonly context: BatchContext;
-  /** Of this issue alone. */
+  /** For this issue only. */
   readonly stopControl: StopControl;
-  /** As it was read last. */
+  /** As last read. */
   issue: Issue;
-  /** Of the run; null: there is none, or it is gone. */
+  /** Of the run. Null: no run, or it is gone. */
   handle: string | null;
   runId: string | null = null;
   branch: string | null;
-  /** Of a run that is gone: what was committed on it is where the next one begins. */
+  /** The branch of a run that is gone: the next run begins from its commits. */
   before: string | null = null;
   baseline: string | null;
   findings: readonly string[];
-  /** What the files were when the work began; null: not known yet, or git cannot tell. */
+  /** The tree when the work began. Null: unknown. */
   tree: string | null;
-  /** Tool calls that its agents began since then; null: not all of them are seen. */
+  /** Tool calls since then. Null: the engine does not report all of them. */
   tools: number | null;
-  /** What the source says of it; null: it is gone, or not known. */
+  /** The status in the source. Null: gone or unknown. */
   status: IssueStatus | null;
-  /** What an agent was told of the issue, and which conversation has heard it. */
+  /** The text that Reprise sent to an agent, and the conversation that got it. */
   sent: SentIssue | null;
-  /** Tool calls that engines refused, in all turns since the work began. */
+  /** Tool calls that engines refused since the work began. */
   readonly denied: DeniedCall[];
   reopened = false;
-  /** It was completed before, so that what is there is no work on what is wanted now. */
+  /** Completed before: the present files are not work on the reopened issue. */
   readonly wasCompleted: boolean;
-  /** The run began in this batch, with the options of this batch. */
+  /** The run began in this batch, with its options. */
   begunNow = false;
   run: RunRecord | null = null;
-  /** Of the run, before this batch. */
+  /** The run's state before this batch. */
   readonly #before: Pick<KnownPast, "session" | "attempts">;
   attempt = 0;
   tokens: Tokens | null = null;
-  /** What people must know of the work in git. */
+  /** Facts about the work in git for the summary. */
   notes: readonly string[] = [];
 
-  /** The last turn about the issue came to its own end. */
+  /** The last turn about the issue was completed. */
   turnCompleted: boolean;
-  /** What the gate said of the work before this batch. */
+  /** The gate's result before this batch. */
   readonly gate: IssueRecord["gate"];
   /** Native options for a run of an earlier batch. */
   readonly over: readonly string[];
@@ -86,7 +86,7 @@ export class IssueProgress {
     this.denied = this.wasCompleted ? [] : [...(entry?.denied ?? [])];
   }
 
-  /** What was said under the issue, where the list did not have it. */
+  /** Reads the comments, if the list did not have them. */
   async readComments(): Promise<void> {
     const { source } = this.context;
     const { issue } = this;
@@ -94,7 +94,7 @@ export class IssueProgress {
     await this.#renew(async () => ({ ...issue, comments: (await source.comments?.(issue.id)) ?? [] }));
   }
 
-  /** What the source calls the status of the issue by now. Null: the issue is gone. What cannot be read is a fault. */
+  /** The present status in the source's own word. Null: the issue is gone. Throws if the source cannot be read. */
   async readStatus(): Promise<string | null> {
     const { source } = this.context;
     this.status = null;
@@ -110,7 +110,7 @@ export class IssueProgress {
     }
   }
 
-  /** Null: it is in progress, for this batch. Otherwise somebody was faster, or it could not be done. */
+  /** Null: claimed for this batch. Otherwise why not. */
   async claim(): Promise<{ readonly why: string; readonly fault: Fault | null } | null> {
     this.status = null;
     try {
@@ -119,7 +119,7 @@ export class IssueProgress {
         return null;
       }
       const word = await this.readStatus();
-      // Who has it now works on it; where it is open all the same, somebody had it for a moment.
+      // An issue that is open again was claimed by someone else for a moment.
       const isTaken = this.status === "in_progress" || this.status === "open";
       return { why: isTaken ? "somebody else has claimed it" : decidedWords(word, BEFORE_WORK), fault: null };
     } catch (error) {
@@ -130,14 +130,14 @@ export class IssueProgress {
     }
   }
 
-  /** Comments that agents are told. */
+  /** Comments that agents get. */
   #forAgents(comments: Issue["comments"]): Pick<Issue, "comments"> {
     const { includeStrangers } = this.context.options;
     if (comments === undefined) return {};
     return { comments: comments.filter(({ stranger }) => stranger === undefined || includeStrangers) };
   }
 
-  /** What cannot be read stays as it was. */
+  /** Keeps the known issue if the source cannot be read. */
   async #renew(read: () => Promise<Issue | undefined>): Promise<void> {
     const { deps } = this.context;
     const { id } = this.issue;
@@ -153,7 +153,7 @@ export class IssueProgress {
     }
   }
 
-  /** Puts the work on its branch, as far as it is finished. */
+  /** Commits finished work on the issue's branch. */
   async commit(cwd: string): Promise<CommitResult> {
     const { deps, root, options, redact } = this.context;
     const { branch, baseline } = this;
@@ -164,13 +164,13 @@ export class IssueProgress {
     return settled;
   }
 
-  /** What a gate left when it was killed with its batch is not the agent's work either. */
+  /** Files of a gate that was killed with its batch are not the agent's work either. */
   async noteKilledGate(): Promise<void> {
     const run = await this.#isolatedRun();
     if (run !== null) await recordGateFiles(this.context.deps, run.cwd, "found");
   }
 
-  /** The issue gets what its agent wrote in its file, as far as that goes. */
+  /** Moves the agent's edits of the issue's file into the source. */
   async moveIssueFileEdits(branch: string): Promise<void> {
     const { deps, root, source } = this.context;
     const run = await this.#isolatedRun();
@@ -186,7 +186,7 @@ export class IssueProgress {
     return (await deps.store.findByHandle(this.handle))[0] ?? null;
   }
 
-  /** Names a run that is about to be started, and the branch for its work. */
+  /** Names the next run, and the branch for its work. */
   nameRun(): string {
     const { deps, options, branches, redact } = this.context;
     const isolated = options.isolate === "worktree";
@@ -198,7 +198,7 @@ export class IssueProgress {
     return this.runId;
   }
 
-  /** A run that was named and is not going to be made is none. */
+  /** Forgets a run that was named and did not start. */
   unnameRun(): void {
     if (this.runId === null) return;
     this.runId = null;
@@ -206,7 +206,7 @@ export class IssueProgress {
     this.branch = this.before;
   }
 
-  /** `why`: what the engine said of the limit; empty: it said nothing. */
+  /** `why`: the engine's message about the limit, or empty. */
   async waitForLimit(why: string): Promise<"at once" | "waited" | "stopped"> {
     const { deps, limitedUntilMs } = this.context;
     const now = () => deps.clock.now();
@@ -219,7 +219,7 @@ export class IssueProgress {
     return "waited";
   }
 
-  /** On disk when it resolves: for what must be known before the next step. */
+  /** On disk when it resolves. */
   async save(change: RecordChange, detail = change.error ?? ""): Promise<void> {
     const { batch, options, redact } = this.context;
     const { id, title } = this.issue;
@@ -241,7 +241,7 @@ export class IssueProgress {
     });
   }
 
-  /** On its way to the disk. What is refused there is said by the next `save`, which writes it too. */
+  /** Does not wait for the disk. The next `save` writes the same data and reports a failure. */
   note(change: RecordChange, detail?: string): void {
     this.save(change, detail).catch(() => {});
   }

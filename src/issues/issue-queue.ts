@@ -9,13 +9,13 @@ export class IssueQueue {
   readonly #options: BatchOptions;
   readonly #view: BatchView;
   readonly ends: IssueEnd[] = [];
-  /** How to take up what was left. */
+  /** Options that resume an issue that was left. */
   readonly ways = new Map<string, readonly string[]>();
-  /** The exit code of an end that ends the batch. */
+  /** The exit code of an issue that ended the whole batch. */
   stop: number | null = null;
   readonly #seen = new Set<string>();
   readonly #completed = new Set<string>();
-  /** What the last look found and did not begin, and everything that it found. */
+  /** Issues of the last look that did not begin, and all issues of that look. */
   #rest: readonly PlannedIssue[] = [];
   #found: ReadonlySet<string> = new Set();
 
@@ -29,7 +29,7 @@ export class IssueQueue {
     return this.#context.stopControl.level === 0 && this.stop === null && this.#room() > 0;
   }
 
-  /** False: it was stopped before that time. */
+  /** False: a stop came before that time. */
   pause(untilMs: number): Promise<boolean> {
     const { stopControl, deps } = this.#context;
     return stopControl.waitUntil(untilMs, () => deps.clock.now());
@@ -40,7 +40,7 @@ export class IssueQueue {
     return (maxIssues ?? Number.POSITIVE_INFINITY) - new Set([...begun, ...this.#seen]).size;
   }
 
-  /** As many as may begin; what an earlier part of the batch has begun takes no room. */
+  /** As many as may begin. Issues that an earlier part of the batch began count already. */
   #within(take: readonly PlannedIssue[]): PlannedIssue[] {
     const { begun } = this.#options;
     let room = this.#room();
@@ -54,7 +54,7 @@ export class IssueQueue {
 
   async work(take: readonly PlannedIssue[]): Promise<void> {
     const queue = this.#within(take);
-    // Also what was tried in vain before: it is waited for all the same.
+    // Includes issues that failed: others still wait for them.
     this.#found = new Set(take.map(({ issue }) => issue.id));
     const running = new Map<string, Promise<IssueEnd>>();
     const isReady = ({ issue }: PlannedIssue) =>
@@ -78,7 +78,7 @@ export class IssueQueue {
     this.#rest = queue;
   }
 
-  /** Nothing more will be begun. */
+  /** Reports the issues that will not begin. */
   leave(): void {
     for (const { issue } of this.#rest) this.#leave(issue);
   }
@@ -88,7 +88,7 @@ export class IssueQueue {
     this.#view.started(issue);
     const end = await new IssueRunner(this.#context, issue, past).work(decision);
     this.ends.push(end);
-    // What stops the whole batch says nothing about the issue.
+    // A stop of the whole batch says nothing about this issue.
     const isBarred = decision.do === "leave" || decision.do === "fail";
     const way = isBarred ? decision.with : end.stop === undefined ? undefined : [];
     if (way !== undefined) this.ways.set(issue.id, way);

@@ -36,7 +36,7 @@ import { doneNote, type Issue, openNote } from "./sources/source.ts";
 import { takeTurn, type TurnRequest } from "./turn.ts";
 import { WorkTracker } from "./work-tracker.ts";
 
-/** Turns of one batch about a text that has changed: an agent may write in its issue itself. */
+/** Most turns per batch about a changed text: an agent may change its issue itself, every time. */
 const MAX_NEWS = 5;
 
 export class IssueRunner {
@@ -48,11 +48,11 @@ export class IssueRunner {
   #crashes = 0;
   #gateTries = 0;
   #newsTurns = 0;
-  /** What the engine said before the wait. */
+  /** The engine's message about the limit that this issue waits for. */
   #limitReason = "";
-  /** What is known of the change that counts as the work; empty: it is on its own branch, or a gate has passed on it. */
+  /** Why the work counts as done. Empty: it is on its own branch, or a gate passed. */
   #evidence = "";
-  /** What an earlier batch wrote down about it stands until this one has claimed it. */
+  /** The records of an earlier batch stand until this batch has claimed the issue. */
   readonly #hasPast: boolean;
   readonly #stuck = new StuckCheck();
 
@@ -95,7 +95,7 @@ export class IssueRunner {
     const { deps, root, view } = this.#context;
     const progress = this.#progress;
     const { id } = this.#issue;
-    // It may have waited for its turn since it was listed. What is open is looked at when it is claimed.
+    // It may have changed since the list. Claiming checks an open issue anyway.
     const looks = !this.#isUnclaimed() && decision.do !== "close";
     const decided = looks ? await this.#endIfDecided(BEFORE_WORK) : null;
     if (decided !== null) return decided;
@@ -103,7 +103,7 @@ export class IssueRunner {
     if (decision.do === "fresh") progress.handle = decision.handle;
     const isNew = decision.do === "fresh" && decision.handle === null;
     progress.reopened = decision.do === "resume" && decision.reopened === true;
-    // Kept for the next batch, should this one not get to say it.
+    // Kept for the next batch, in case this one dies first.
     if (progress.reopened)
       progress.findings = ["It was closed as done and has been opened again: it is not done."];
     await this.#work.begin(decision);
@@ -113,7 +113,7 @@ export class IssueRunner {
       status: decision.do === "close" ? "passed" : decision.do === "gate" ? "checking" : "running",
       session_id: decision.do === "fresh" ? null : decision.session,
       gate: decision.do === "close" ? progress.gate : null,
-      // The turn that was completed is still the last one about the issue.
+      // The completed turn is still the last turn about the issue.
       ...(decision.do === "gate" ? { attempts: progress.attempt } : {}),
       ...(isNew ? { agent_id: progress.nameRun() } : {}),
     });
@@ -144,7 +144,7 @@ export class IssueRunner {
     return this.#progress.status === "open";
   }
 
-  /** Null: it is in progress, for this batch. */
+  /** Null: claimed for this batch. */
   async #claim(): Promise<IssueEnd | null> {
     if (!this.#isUnclaimed()) return null;
     const progress = this.#progress;
@@ -160,7 +160,7 @@ export class IssueRunner {
     return progress.end("left", why, stop);
   }
 
-  /** A new conversation: where the work is, if there is such a place. */
+  /** A new conversation, in the run that has the work, if one exists. */
   #newConversation(handle: string | null): TurnRequest {
     if (handle === null) return { do: "start" };
     return {
@@ -200,7 +200,7 @@ export class IssueRunner {
     }
   }
 
-  /** What is asked next, or how it ends. */
+  /** The next turn, or how the issue ends. */
   #nextRequest(
     next: Exclude<TurnDecision, { do: "gate" }>,
   ): TurnRequest | { state: "failed" | "interrupted"; why: string; stop?: number } {
@@ -228,7 +228,7 @@ export class IssueRunner {
     }
   }
 
-  /** The agent says that it is done. */
+  /** After a completed turn: commits the work and runs the gate. */
   async #checkWork(): Promise<IssueEnd> {
     const { options, root } = this.#context;
     const progress = this.#progress;
@@ -243,7 +243,7 @@ export class IssueRunner {
     const changed = work === "changed" || work === "unseen";
     if (gate === null) {
       if (!changed) return this.#endWithoutChange(work);
-      // Whose change it is cannot be told where others work too.
+      // Others work in the same folder, so the change may be theirs.
       if (options.isolate === "none") this.#evidence = WORK_WORDS[work];
       return this.#closePassed(NO_GATE);
     }
@@ -254,7 +254,7 @@ export class IssueRunner {
       );
     progress.note({ status: "checking" });
     const finding = await checkWork(progress, gate.commands, cwd);
-    // A gate that passes without any work says nothing about an agent that was not let work.
+    // A gate that passes on unchanged files proves nothing if the engine refused the agent's tool calls.
     if (finding === null)
       return changed || progress.denied.length === 0 ? this.#closePassed("") : this.#endWithoutChange(work);
     if (stopControl.level >= 2)
@@ -282,17 +282,17 @@ export class IssueRunner {
     return this.#runTurns({ do: "resume", handle, message: () => findingsPrompt(progress.promptFacts()) });
   }
 
-  /** The agent says that it is done, and nothing is there that could be called done. */
+  /** The turn was completed, but nothing changed. */
   async #endWithoutChange(work: WorkState): Promise<IssueEnd> {
     const earlier = deniedWords(this.#progress.denied, " of an earlier turn");
     const denied = deniedWords(this.#work.denied) || earlier;
-    const told = work === "others" ? "you ran no tool that could change a file" : "no file has changed";
-    this.#progress.findings = [`Your last turn ended, but ${told}. ${denied}`.trim()];
+    const fact = work === "others" ? "you ran no tool that could change a file" : "no file has changed";
+    this.#progress.findings = [`Your last turn ended, but ${fact}. ${denied}`.trim()];
     const why = WORK_WORDS[work === "others" ? "others" : "nothing"];
     return this.#endUnfinished("no_change", [why, denied].filter(Boolean).join("; "));
   }
 
-  /** The agent says that it is done, and git shows that it is not. */
+  /** The turn was completed, but git shows unfinished work. */
   async #endWithUnfinishedWork(left: string, help?: string): Promise<IssueEnd> {
     this.#progress.findings = [`Your last turn ended, but ${left}. Put that right.`];
     return this.#endUnfinished("failed", help === undefined ? left : `${left}. ${help}`);
@@ -304,7 +304,7 @@ export class IssueRunner {
     return this.#close();
   }
 
-  /** Null: it is in progress, or cannot be read, which is said. `turn`: how its last turn ended. */
+  /** Null: it is still in progress, or unreadable, with a warning. `turn`: how its last turn ended. */
   async #endIfDecided(when: string, turn = "", stop?: number): Promise<IssueEnd | null> {
     let word: string | null;
     try {
@@ -318,7 +318,7 @@ export class IssueRunner {
     return this.#endIfLeft(word, { when, turn, stop });
   }
 
-  /** Null: it is in progress, as this batch has it. Otherwise a person has decided about it, and that stands. */
+  /** Null: it is still in progress. Otherwise a person set another status, and Reprise keeps it. */
   async #endIfLeft(
     word: string | null,
     { when, turn, stop }: { when: string; turn: string; stop?: number | undefined },
@@ -328,7 +328,7 @@ export class IssueRunner {
     progress.unnameRun();
     const why = [decidedWords(word, when), turn].filter(Boolean).join("; ");
     await this.#work.forgetChangesOfOthers();
-    // Where nothing was begun, what an earlier batch wrote down stands.
+    // If nothing began here, the records of an earlier batch stand.
     const isBegun = this.#context.batch.issue(this.#issue.id) !== null;
     if (isBegun) await progress.save({ status: "left", error: why, finished_at: progress.now() });
     return progress.end("left", why, stop);
@@ -340,11 +340,11 @@ export class IssueRunner {
     const decided = await this.#endIfLeft(await progress.readStatus(), { when: WHILE_WORKING, turn: "" });
     if (decided !== null) return decided;
     const hasNews = progress.promptFacts().news !== null;
-    // There the agent may write in its issue itself, at every turn.
+    // In the checkout, the agent may have changed the issue's text itself.
     const isOwn = options.isolate === "none" && this.#newsTurns > 0;
     if (hasNews && !isOwn) return this.#sendNews();
     const work = options.gate === null ? "changed" : await this.#work.state(progress.run?.cwd ?? root);
-    // Of such an issue the gate alone says that it is done: nothing is on its branch, and nothing can be merged.
+    // Only the gate says that it is done: its branch has no commit to merge.
     if (work === "nothing" || work === "others") this.#evidence = `the gate passed; ${WORK_WORDS[work]}`;
     const branch = options.isolate === "worktree" && work !== "nothing" ? progress.branch : null;
     if (branch !== null) await progress.moveIssueFileEdits(branch);
@@ -352,20 +352,20 @@ export class IssueRunner {
     const where = branch === null ? "" : options.merge ? `, merged from ${branch}` : ` on branch ${branch}`;
     const nothing = work === "nothing" ? `: ${this.#evidence}` : "";
     await source.close(this.#issue.id, doneNote(options.engine, progress.handle, `${where}${nothing}`));
-    // On disk before anything else: closed and opened again is another thing than not closed yet.
+    // On disk first: the next batch must tell a reopened issue from an issue that was never closed.
     await progress.save({ status: "completed", error: null, finished_at: progress.now() });
     progress.status = "closed";
-    const said = [
+    const reasons = [
       this.#evidence,
       hasNews ? UNSENT_CHANGE : "",
       deniedWords(this.#work.denied),
       ...progress.notes,
     ];
-    const end = progress.end("completed", said.filter(Boolean).join("; "));
+    const end = progress.end("completed", reasons.filter(Boolean).join("; "));
     return work === "nothing" ? { ...end, branch: null } : end;
   }
 
-  /** Somebody has changed the issue since its agent read it: it is done when the agent has heard that too. */
+  /** The issue changed since its agent read it, so the agent gets the change before Reprise closes the issue. */
   async #sendNews(): Promise<IssueEnd> {
     const progress = this.#progress;
     const { handle } = progress;
@@ -375,7 +375,7 @@ export class IssueRunner {
     return this.#runTurns({ do: "resume", handle, message: () => newsPrompt(progress.promptFacts()) });
   }
 
-  /** It stays in progress, with a note; what was known stays known. */
+  /** The issue stays in progress, with a note. */
   async #endUnfinished(
     state: "failed" | "interrupted" | "no_change",
     how: string,

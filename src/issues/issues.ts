@@ -1,6 +1,5 @@
 /**
- * A batch of issues, each a run of its own: where they come from, what became of them, which conversation goes on.
- * The door of this folder.
+ * Batches of issues, each issue with its own run: sources, plans, conversations and results. The door of this folder.
  */
 export { openSource, repositoryRoot, type SourceOptions } from "./repository.ts";
 export { type Issue, type IssueSource, unknownIssue } from "./sources/source.ts";

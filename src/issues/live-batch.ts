@@ -14,22 +14,22 @@ import type { IssueState } from "./metadata.ts";
 import type { StopControl } from "./stop-control.ts";
 
 const LOOK_MS = 200;
-/** An agent that was interrupted and is still there is ended. */
+/** After this time, an interrupted agent that still lives is ended. */
 const PATIENCE_MS = 10_000;
 
-/** Where a request to stop one run of a batch lies. The batch's id makes it nobody else's. */
+/** The file that asks a batch to stop one run. The batch's id is in its name, so no other batch reads it. */
 function requestFile(directory: string, batch: string, handle: string): string {
   return join(directory, `${batch}.stop-${handle}`);
 }
 
-/** Asks the batch to stop this run and no other; the result takes the request back. */
+/** Asks the batch to stop this run only. The result withdraws the request. */
 export function requestStop(directory: string, batch: string, handle: string): () => void {
   const file = requestFile(directory, batch, handle);
   writeAtomic(file, "");
   return () => removeQuietly(file);
 }
 
-/** Presses the issue's control when its run is asked to stop. */
+/** Stops the issue when a request for its run appears. */
 export function watchStopRequests(
   control: StopControl,
   { directory, batch, handle }: { directory: string; batch: string; handle: () => string | null },
@@ -57,7 +57,7 @@ export interface LiveBatch {
   readonly who: ProcessIdentity;
 }
 
-/** Where a batch that works on the run's issue keeps its files; null: the run is about no issue. */
+/** The metadata directory of the run's repository. Null: the run has no issue. */
 export function directoryFor({ state }: Pick<Deps, "state">, subject: string | null): string | null {
   const slug = /^issue:([\w.-]+)#/.exec(subject ?? "")?.[1];
   return slug === undefined ? null : join(state.root, "issues", slug);
@@ -72,7 +72,7 @@ export function liveOwnerIn({ processes }: Pick<Deps, "processes">, directory: s
   return { batch: stringIn(record, "run_id") ?? "", who };
 }
 
-/** The user says that the batch is gone: it holds nothing then, unless the kernel says that it lives. */
+/** For a user who says that the batch is gone. Does nothing if the kernel shows that it lives. */
 export function forgetBatchOwner({ state, processes }: World, { subject }: Pick<RunRecord, "subject">): void {
   const directory = directoryFor({ state }, subject);
   const live = directory === null ? null : liveOwnerIn({ processes }, directory);
@@ -88,7 +88,7 @@ interface BatchIssue {
   readonly isOver: boolean;
 }
 
-/** What a batch says of the issues that it works on or has worked on, by the handles of their runs. */
+/** The issues in a batch's metadata, by the handles of their runs. */
 export function issuesByHandle(directory: string, batch: string): ReadonlyMap<string, BatchIssue> {
   const issues = objectIn(readRecordOrNull(join(directory, `${batch}.json`)), "issues") ?? {};
   return new Map(
@@ -100,7 +100,7 @@ export function issuesByHandle(directory: string, batch: string): ReadonlyMap<st
   );
 }
 
-/** The metadata names a run before the batch takes it, and tells until the end that the batch is not done with it. */
+/** The runs that live batches hold. The metadata names a run before the batch starts it, until the issue ends. */
 export function batchHolds(
   world: World,
   runs: readonly Pick<RunRecord, "handle" | "subject">[],

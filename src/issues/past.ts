@@ -1,4 +1,4 @@
-/** What can be done with an issue's last conversation: asks the metadata, the run and, through it, the engine's own store. */
+/** Whether an issue's last conversation can continue: reads the metadata, the run and the engine's own store. */
 import { isDeepStrictEqual } from "node:util";
 import { isDirectory, movedWords } from "../state/state.ts";
 import { Fault, type FaultCode, FAULTS } from "../core/faults.ts";
@@ -15,17 +15,17 @@ import { type PriorEntry, batchHistory } from "./prior.ts";
 import { GONE, type Issue, type IssueSource } from "./sources/source.ts";
 
 export interface KnownPast extends Past {
-  /** What was carried over from; null: nothing. */
+  /** The record of an earlier batch. Null: none. */
   readonly entry: PriorEntry | null;
-  /** The last turn about the issue came to its own end. */
+  /** The last turn about the issue was completed. */
   readonly turnCompleted: boolean;
-  /** How many its run has, whoever began them. */
+  /** Number of attempts of its run, including those that a person began. */
   readonly attempts: number;
-  /** Native options that its run gets besides its own. */
+  /** Native options for its run, in addition to its own. */
   readonly over: readonly string[];
-  /** Its engine refused the command line of its run, so that the run begins with the options of a new one. */
+  /** The engine refused the run's command line, so the run begins with the options of a new run. */
   readonly unbegun?: true;
-  /** The option that says what its run may do with these; null: the engine's own default, or there is no run. */
+  /** The option that decides its run's access. Null: the engine's default, or no run. */
   readonly held: string | null;
 }
 
@@ -44,7 +44,7 @@ const NO_PAST: KnownPast = {
   held: null,
 };
 
-/** The conversation is gone for good. Everything else may be different tomorrow. */
+/** The conversation is gone for good. Every other fault may pass. */
 const STALE: readonly FaultCode[] = [
   "session_lost",
   "session_unknown",
@@ -55,24 +55,24 @@ const STALE: readonly FaultCode[] = [
   "cwd_missing",
 ];
 
-/** What the next turn would be asked with. */
+/** The options of the next turn. */
 export interface PastRequest {
   readonly engine: string;
-  /** A person has named the engine, and so may want another one than before. */
+  /** The user named the engine, and may want a different one than before. */
   readonly engineGiven: boolean;
   readonly fresh: boolean;
   /** Native options for conversations that began in an earlier batch, within I12. */
   readonly over: readonly string[];
-  /** What the batch that goes on was held to. */
+  /** The limits of the resumed batch. */
   readonly bound: readonly string[];
-  /** What a run begins with. */
+  /** For a new run. */
   readonly access: { readonly options: readonly string[] };
   readonly native: readonly string[];
 }
 
 /**
- * Of an issue that is open, what was completed or left goes on. Anything else was in progress, and a person who sets that
- * back to open begins it anew.
+ * An open issue continues if it was completed or left before. If it was in progress, a person set it back to open, so it
+ * starts over.
  */
 export async function pastOf(
   deps: Deps,
@@ -95,7 +95,7 @@ function newestRun(deps: Deps, root: string, issueId: string, engine: string | n
   return null;
 }
 
-/** The run that holds unfinished work on an issue; null: there is none. */
+/** The run that holds unfinished work on an issue. Null: none. */
 async function keptRun(deps: Deps, root: string, issueId: string): Promise<PriorEntry | null> {
   const entry = newestRun(deps, root, issueId, null);
   if (entry === null || entry.status === "completed") return null;
@@ -132,7 +132,7 @@ async function pastInProgress(
   return { ...NO_PAST, state: "trouble", why, with: ["--engine", other] };
 }
 
-/** Whose conversation about the issue there is instead; null: nobody's. */
+/** Another engine that has a conversation about the issue. Null: none. */
 function otherEngine(deps: Deps, root: string, issue: Issue, engine: string): string | null {
   for (const entry of batchHistory(deps, root).entries(issue.id, null)) {
     if (entry.engine !== engine && entry.session_id !== null) return harmlessLine(entry.engine, 60);
@@ -156,7 +156,7 @@ async function pastOfEntry(
     const gone = isMade ? `its run ${entry.handle ?? ""} is gone` : "its agent never started";
     return { ...NO_PAST, session: entry.session_id, state: "stale", why: gone, entry, ...ended };
   }
-  // Before the first attempt its place may be half made.
+  // Before the first attempt, its directory may be incomplete.
   const handle = run.attempts > 0 && isDirectory(run.cwd) ? run.handle : null;
   const session = run.session.value ?? entry.session_id;
   const isolate = run.launch.isolate === "worktree" ? "worktree" : "none";
@@ -168,7 +168,7 @@ async function pastOfEntry(
   const { attempts } = run;
   const facts = { session, handle, isolate, next, checked, turnCompleted, attempts } as const;
   const known = { ...facts, entry, over, held, ...ended } as const;
-  // A new conversation that was asked for needs none before it.
+  // A requested new conversation needs no earlier one.
   const asked = request.fresh ? await faultOf(deps, run, "resume", []) : fault;
   const refused = asked?.facts["refused"];
   if (handle !== null && typeof refused === "string")
@@ -185,7 +185,7 @@ async function pastOfEntry(
     };
   if (!STALE.includes(fault.code)) return { ...known, state: "trouble", why, ...passing };
   if (isUndecided(fault)) return { ...known, state: "damaged", why };
-  // A new conversation where the work is has the run's options too.
+  // A new conversation in the same run also has the run's options.
   const other = handle === null ? null : await faultOf(deps, run, "fresh", over);
   if (other !== null && !STALE.includes(other.code))
     return { ...known, state: "trouble", why: other.message.replace(/\.$/, "") };
@@ -193,13 +193,13 @@ async function pastOfEntry(
   return { ...known, held: anew, state: session === null ? "none" : "stale", why };
 }
 
-/** How faults about one run end. An issue may have another run. */
+/** Endings of faults about one run: an issue may get another run. */
 const NEW_RUN = [". Start a new run instead", "; start a new run instead"];
 const withoutEnd = (text: string, end: string) => (text.endsWith(end) ? text.slice(0, -end.length) : text);
 const LEAVE_OUT =
   "To continue its run, omit options that add rights; to restart it with more, set its status to open";
 
-/** Of a run whose engine refused its command line: no conversation goes on in it. */
+/** For a run whose command line the engine refused: it has no conversation to continue. */
 async function pastOfRefusedRun(
   deps: Deps,
   run: RunRecord,
@@ -214,12 +214,12 @@ async function pastOfRefusedRun(
   return { ...known, state: "trouble", why: `${why}. ${more}. To restart it, set its status to open` };
 }
 
-/** The same command may fare better later, or when the user has put right what is outside of the run. */
+/** The same command may work later, or after the user fixed something outside the run. */
 function isTemporary({ code }: Fault): boolean {
   return FAULTS[code].retryable || ["engine_home_missing", "engine_missing", "state_moved"].includes(code);
 }
 
-/** Null: the state directory has the path that its run was made under. */
+/** Null: the state directory was not moved. */
 function movedAway({ handle }: RunRecord, { code, facts }: Fault): string | null {
   if (code !== "state_moved") return null;
   const { original, path, back } = facts;
@@ -227,14 +227,14 @@ function movedAway({ handle }: RunRecord, { code, facts }: Fault): string | null
   return `its run ${handle} works ${where}. Rename it back first (\`${String(back)}\`)`;
 }
 
-/** Null: it began without a secret in its options. No batch begins runs with one. */
+/** Null: its options had no secret. Batches refuse secrets; other starts do not. */
 function secretOptionText({ handle, launch }: RunRecord): string | null {
   const [option] = launch.redacted;
   if (option === undefined) return null;
   return `run ${handle} was started with a secret in ${option}, which Reprise does not store, so it cannot be resumed. To restart the issue, set its status to open`;
 }
 
-/** What its run gets for now. A bound that is wider than the run's own rights is none. */
+/** Options for its run in this batch. Ignores limits wider than the run's own rights. */
 async function withinRights(
   deps: Deps,
   run: RunRecord,
@@ -250,12 +250,12 @@ async function withinRights(
   return { over, fault: await faultOf(deps, run, want, over) };
 }
 
-/** The run began with them, and nothing that it began with comes behind them. */
+/** The run's own options end with these. */
 function endsWith(given: readonly string[], words: readonly string[]): boolean {
   return words.length > 0 && isDeepStrictEqual(given.slice(-words.length), words);
 }
 
-/** Null: such a turn could begin now. */
+/** Null: the turn could begin now. */
 function faultOf(
   deps: Deps,
   run: RunRecord,
@@ -291,18 +291,18 @@ async function faultWith(
   }
 }
 
-/** A turn that was completed need not be repeated because of a crash of ours after it, unless more is wanted by now. */
+/** After a crash of Reprise, a completed turn is not repeated unless the issue has changed. */
 function nextOf(entry: PriorEntry, turnCompleted: boolean, issue: Issue): Past["next"] {
   if (["completed", "no_change", "left"].includes(entry.status)) return "agent";
   if (newsIn(issue, entry.sent) !== null) return "agent";
-  // The gate is forgotten when a new turn begins, so what it said is about the work as it is.
+  // A new turn clears the gate's result, so a stored result is about the present work.
   if (entry.gate?.passed === true) return "close";
-  // What was found in its work is for the agent.
+  // The agent gets the findings.
   if (entry.status === "failed" && entry.findings.length > 0) return "agent";
   return turnCompleted && entry.gate === null ? "gate" : "agent";
 }
 
-/** What somebody else asked in the same conversation is no turn about the issue. */
+/** A turn that a person took in the same conversation does not count. */
 async function turnIsDone(deps: Deps, entry: PriorEntry, run: RunRecord): Promise<boolean> {
   if (run.status !== "completed" || entry.attempts === 0) return false;
   const own = (await deps.store.listAttempts(run.runId)).find(({ n }) => n === entry.attempts);
@@ -319,7 +319,7 @@ async function runOf(deps: Deps, handle: string | null): Promise<RunRecord | nul
   }
 }
 
-/** What a batch could not go on with now: sessions that are damaged, until a person has decided. */
+/** Issues whose sessions are damaged: a person must decide before a batch can continue them. */
 export async function damagedSessions(
   deps: Deps,
   { issues, leaves = [] }: Pick<BatchRecord, "issues" | "leaves">,
@@ -337,7 +337,7 @@ export async function damagedSessions(
   return found;
 }
 
-/** What is shown of a record: a run that was named and never made is none, and a conversation that never began has no session. */
+/** A record as shown: without a run that never started, and without a session that never began. */
 export async function shownRecord<T extends IssueRecord>(deps: Pick<Deps, "store">, record: T): Promise<T> {
   const { handle, attempts, session_id: session } = record;
   if (handle === null) return record;
@@ -350,12 +350,12 @@ export async function shownRecord<T extends IssueRecord>(deps: Pick<Deps, "store
 
 const LOST = "the source no longer has it";
 
-/** At that time, the source had lost it. */
+/** The source had lost the issue when the batch ended. */
 export const isOrphan = ({ why, go_on: words }: LeftIssue) =>
   // Earlier versions wrote "has it no more".
   words === null && (why.startsWith(LOST) || why.startsWith("the source has it no more"));
 
-/** Work on issues that the source has lost since: nobody goes on with it, and it is still there. */
+/** Kept work on issues that the source has lost. */
 export async function orphans(
   deps: Deps,
   { root, source }: { readonly root: string; readonly source: Pick<IssueSource, "one"> },
@@ -376,7 +376,7 @@ export async function orphans(
   return found;
 }
 
-/** What the newest batch that began something did not complete. */
+/** Unfinished issues of the newest batch that began any. */
 function begunLast(deps: Deps, root: string): readonly string[] {
   for (const { issues } of batchHistory(deps, root).batches()) {
     const all = Object.entries(issues);

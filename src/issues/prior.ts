@@ -1,10 +1,9 @@
 /**
- * What earlier batches of a repository know of an issue. The one place where metadata files are looked through, for the
- * runner and for the commands alike.
+ * Records of earlier batches about an issue. Batches and commands search metadata files only here.
  *
- * Thousands of files are a matter of milliseconds: each is read once a process, into large pieces of memory that are
- * searched as a whole; its start time is taken from its first bytes, and only a file that names the issue is parsed.
- * What is damaged is named once and left where it is (I9).
+ * Thousands of files take milliseconds: each is read once per process into large buffers that are searched as a whole.
+ * Its start time comes from its first bytes, and only a file that names the issue is parsed. Damaged files are reported
+ * once and stay (I9).
  */
 import { closeSync, fstatSync, readdirSync, readFileSync, readSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -23,9 +22,9 @@ import {
 } from "./metadata.ts";
 
 export interface PriorEntry extends IssueRecord {
-  /** The metadata file it is from. */
+  /** Its metadata file. */
   readonly file: string;
-  /** The batch's. */
+  /** When its batch began. */
   readonly batch_started_at: string;
 }
 
@@ -34,7 +33,7 @@ export interface PriorSession extends PriorEntry {
   readonly session_id: string;
 }
 
-/** Null: there is none, or only of other engines. */
+/** Null: no session, or only of other engines. */
 export function lookupPriorSession(
   deps: Pick<Deps, "state" | "log">,
   repoPath: string,
@@ -49,12 +48,12 @@ export function lookupPriorSession(
 
 const folders = new WeakMap<Pick<Deps, "state">["state"], Map<string, BatchHistory>>();
 
-/** One for each repository and process, so that a file is read once. */
+/** One per repository and process, so that each file is read once. */
 export function batchHistory(deps: Pick<Deps, "state" | "log">, repoPath: string): BatchHistory {
   return batchHistoryIn(deps, metadataDirectory(deps.state, repoPath));
 }
 
-/** Of the repository whose batches are kept there. */
+/** For a metadata directory. */
 export function batchHistoryIn(deps: Pick<Deps, "state" | "log">, directory: string): BatchHistory {
   const known = folders.get(deps.state) ?? new Map<string, BatchHistory>();
   folders.set(deps.state, known);
@@ -65,10 +64,10 @@ export function batchHistoryIn(deps: Pick<Deps, "state" | "log">, directory: str
 
 interface BatchFile {
   readonly name: string;
-  /** Milliseconds; negative infinity where neither the file nor its name tells. */
+  /** Milliseconds. Negative infinity: unknown. */
   readonly startedAt: number;
   readonly stamp: string;
-  /** Null: there was no room for it, and it is read again when it is needed. */
+  /** Null: no room; read again when needed. */
   readonly text: FileText | null;
 }
 
@@ -86,7 +85,7 @@ interface TextBuffer {
   readonly files: BatchFile[];
 }
 
-/** Read at once; a larger file takes a second look. */
+/** The first read; a larger file needs a second. */
 const FIRST_READ = 64 * 1024;
 const PIECE = 4 * 1024 * 1024;
 const KEEP_BYTES = 64 * 1024 * 1024;
@@ -108,12 +107,12 @@ class BatchHistory {
     this.#log = log;
   }
 
-  /** What each batch knows of the issue with this engine (null: any that is written down), newest first. */
+  /** Each batch's record of the issue with this engine (null: any engine), newest first. */
   *entries(issueId: string, engine: string | null): Generator<PriorEntry, void> {
     this.#look();
     for (const file of this.#naming(issueId).toSorted(newestFirst)) {
       const entry = objectIn(objectIn(this.#parse(file), "issues"), issueId);
-      // Whose conversation it is must be written down: another engine's id is not a prior session.
+      // Another engine's id is not an earlier session, so the record must name its engine.
       const whose = stringIn(entry, "engine");
       if (entry === undefined || whose === undefined || whose !== (engine ?? whose)) continue;
       yield { ...readIssue(entry), file: file.name, batch_started_at: file.stamp };
@@ -129,7 +128,7 @@ class BatchHistory {
     }
   }
 
-  /** Files in which the id stands somewhere, and those that would have to be read for it. */
+  /** Files that contain the id, and files that are not in memory. */
   #naming(issueId: string): readonly BatchFile[] {
     const needle = Buffer.from(JSON.stringify(issueId));
     const found = this.#files.filter(({ text }) => text === null);
@@ -194,7 +193,7 @@ class BatchHistory {
     return file;
   }
 
-  /** False: there is no room for more. */
+  /** False: no room. */
   #keep(memory: TextBuffer): boolean {
     const kept = this.#memories.reduce((sum, { bytes }) => sum + bytes.length, 0);
     if (kept + memory.bytes.length > KEEP_BYTES) return false;
@@ -202,7 +201,7 @@ class BatchHistory {
     return true;
   }
 
-  /** Null: it is gone, or cannot be used, which is then said. */
+  /** Null: it is gone, or unusable with a warning. */
   #textOf(name: string): FileText | null {
     try {
       const fd = openToRead(`${this.#directory}/${name}`);
@@ -224,7 +223,7 @@ class BatchHistory {
     }
   }
 
-  /** Memory with room for one more file. It counts when something in it is kept. */
+  /** A buffer with room for one more file. */
   #roomy(): TextBuffer {
     const last = this.#memories.at(-1);
     if (last !== undefined && last.used + FIRST_READ <= last.bytes.length) return last;
@@ -260,7 +259,7 @@ function fileAt(files: readonly BatchFile[], place: number): BatchFile | undefin
   return files[low];
 }
 
-/** It ends as an object does: in a brace, and white space. */
+/** It ends with a brace and white space, as an object does. */
 function isClosed({ memory, from, to }: FileText): boolean {
   let at = to - 1;
   while (at > from && (memory.bytes[at] ?? 0) <= 0x20) at -= 1;
@@ -271,7 +270,7 @@ function isFresh(seenAs: string): boolean {
   return Date.now() - Number(BigInt(seenAs.split(":")[0] ?? "0") / 1_000_000n) < 100;
 }
 
-/** What stands in the file counts; its name where that is no time. */
+/** The time in the file, or else the time in its name. */
 function timeOf(stamp: string, name: string): number {
   const parsed = Date.parse(stamp);
   if (!Number.isNaN(parsed)) return parsed;
@@ -291,12 +290,12 @@ function newestFirst(one: BatchFile, other: BatchFile): number {
 
 export interface IssueCleanOptions {
   readonly olderThanMs: number;
-  /** Issues whose conversations nobody will continue. */
+  /** Closed issues: their conversations are not needed. */
   readonly closed: ReadonlySet<string>;
   readonly dryRun: boolean;
 }
 
-/** The names of the files that were removed. A conversation that may still be continued keeps its file. */
+/** Returns the names of removed files. Keeps files with a conversation that may still continue. */
 export function cleanBatches(deps: Deps, repoPath: string, options: IssueCleanOptions): readonly string[] {
   const before = deps.clock.now() - options.olderThanMs;
   const old = [...batchHistory(deps, repoPath).batches()].filter(({ started_at: started, issues }) => {

@@ -1,6 +1,6 @@
 /**
- * What new runs of a batch may do: no more than the user asks for, or than the batch that goes on gave its runs; and what a
- * batch keeps of its terms, so that a later one can tell.
+ * The rights of new runs: no more than the user asks for, or than the resumed batch gave its runs. Records the terms of
+ * a batch, so that a later one can compare.
  */
 import { isDeepStrictEqual } from "node:util";
 import type { GateConfig } from "../core/config-issues.ts";
@@ -17,19 +17,19 @@ import type { BatchRecord } from "./metadata.ts";
 import type { BatchOptions } from "./batch-plan.ts";
 
 export interface ResumedBatch {
-  /** The batch that goes on, with the same engine; null: none does. */
+  /** The batch to continue, with the same engine. Null: none. */
   readonly record: BatchRecord | null;
-  /** The user has asked for this level in this command line. */
+  /** The command line has `--access`. */
   readonly asked: boolean;
 }
 
-/** Config files and variables may be others by now. What cannot be proved to be no more is refused. */
+/** Config files and variables may have changed. Refuses unless it can prove that rights are not wider. */
 export function assertRightsNotWider(deps: Deps, batch: BatchOptions, { record, asked }: ResumedBatch): void {
   if (record === null && !asked) return;
   const { engine, access, native } = batch;
   const now = engineDefaults(deps, engine);
   const had = record === null ? null : textsIn(record, "args");
-  // Without a record of them, the option that decided tells.
+  // Without recorded arguments, compares the option that decided.
   const isSame = record === null || stringIn(record.config, "access") === (access.by ?? access.level);
   const wider = widerNow(deps, engine, access.level, {
     had: had ?? now.args,
@@ -71,12 +71,12 @@ function widerText(record: BatchRecord | null): string {
   return `New runs of batch${name} might get more rights than the batch gave when it began`;
 }
 
-/** A new batch leaves what is in progress alone. */
+/** A new batch leaves issues in progress alone, so they must be open. */
 function restartHint(how: string, engine: string): string {
   return `set the status of issues in progress to open and restart them, ${how}: reprise issues run --engine ${engine}`;
 }
 
-/** Null: an earlier version wrote the record and did not say. */
+/** Null: a record of an earlier version lacks the key. */
 function textsIn({ config }: BatchRecord, key: string): readonly string[] | null {
   if (!Array.isArray(config[key])) return null;
   return arrayIn(config, key).filter((word) => typeof word === "string");
@@ -93,26 +93,26 @@ function otherVariable(record: BatchRecord, now: readonly { name: string; sha256
   return differs[0]?.split("=")[0] ?? null;
 }
 
-/** As a batch keeps it. */
+/** The stored form. */
 function variableWords({ name, sha256 }: { readonly name: string; readonly sha256: string }): string {
   return `${name}=${sha256}`;
 }
 
-/** What the engine said when it refused the command lines of all that a batch has not completed; null: of some it did not. */
+/** The engine's message, if it refused the command line of every unfinished issue. Null: it did not. */
 function refusedOf({ issues }: Pick<BatchRecord, "issues">): string | null {
   const undone = Object.values(issues).filter(({ status }) => status !== "completed" && status !== "left");
   const said = undone.map(({ error }) => refusalIn(error ?? ""));
   return said.includes(null) ? null : (said[0] ?? null);
 }
 
-/** No agent of the batch ever had the options that its config had then. */
+/** No agent of the batch ever ran with the config's options. */
 function wasRefused(record: BatchRecord): boolean {
   const said = refusedOf(record);
   if (said === null || said.includes("--trust-cwd")) return false;
   return Object.values(record.issues).every(({ status }) => status === "failed");
 }
 
-/** How a reason names that trouble: where the engine said it, and where `--strict` would not let the run begin. */
+/** The beginning of the reason from the engine, and its middle if `--strict` blocked the run. */
 const REFUSED = "usage: ";
 const NEVER_BEGAN = " refused its command line (";
 
@@ -126,12 +126,12 @@ function failedStrict({ issues }: BatchRecord): boolean {
   return Object.values(issues).some(({ error }) => error?.startsWith(RESUMPTION_FAILED) === true);
 }
 
-/** Stands in a printed command where a person must say what is right. */
+/** In a printed command: a person must fill in the right options. */
 export const PLACEHOLDER = "…";
 
 /**
- * The native options of a batch as they are printed: those that the engine refused would be refused again. `args`: of the
- * engine's config by now.
+ * The native options of a batch for its printed command: the engine would refuse the refused ones again. `args`: the
+ * present arguments of the engine's config.
  */
 export function correctedOptions(
   record: BatchRecord,
@@ -145,7 +145,7 @@ export function correctedOptions(
   const isBlamed = (words: readonly string[]) =>
     words.some((word) => word.startsWith("-") && refused.includes(word));
   const had = textsIn(record, "args") ?? args;
-  // Where `--strict` let nothing begin, an earlier batch had the options, and they may be corrected by now.
+  // If `--strict` blocked all issues, an earlier batch had the options, and they may be corrected already.
   if (!isBlamed([...had, ...native]) && /-\w/.test(refused) && failedStrict(record))
     return { native, byHand: "" };
   const isConfig = had.length > 0 && (native.length === 0 || (isBlamed(had) && !isBlamed(native)));
@@ -158,12 +158,12 @@ export function correctedOptions(
   return { native: [PLACEHOLDER], byHand };
 }
 
-/** The commands of a gate, as a batch keeps them. */
+/** The commands of a gate in their stored form. */
 export function gateWords(gate: GateConfig | null): string[] {
   return (gate?.commands ?? []).map(({ run }) => shellLine(run));
 }
 
-/** What the batch was asked to do, for people who look at it later. */
+/** The options of the batch, for its record. */
 export function configOf(deps: Deps, options: BatchOptions, redact: Redact) {
   const { engine, resume, strict, fresh, maxAgents, maxIssues, order, isolate, onLimit, merge, scope, gate } =
     options;

@@ -1,10 +1,10 @@
 /** How people stop a batch or one issue of it, in three levels. A level never falls. */
 import type { StopRequest } from "../run/run.ts";
 
-/** 1: nothing new begins. 2: agents are asked to stop. 3: they are ended. */
+/** 1: nothing new begins. 2: Reprise interrupts the agents. 3: Reprise ends them. */
 export type StopLevel = 0 | 1 | 2 | 3;
 
-/** What a timer can hold. */
+/** The longest time of a Node timer. */
 const MAX_TIMER = 2 ** 31 - 1;
 
 export class StopControl implements Disposable {
@@ -14,10 +14,10 @@ export class StopControl implements Disposable {
   readonly #batch: StopControl | null;
   readonly #forget: () => void;
 
-  /** `batch`: the batch's control, for one issue of it, which stops with the batch or alone. */
+  /** `batch`: for one issue, the control of its batch. The issue stops with the batch or alone. */
   constructor(batch: StopControl | null = null) {
     this.#batch = batch;
-    this.#forget = batch === null ? () => {} : batch.on(() => this.#tell());
+    this.#forget = batch === null ? () => {} : batch.on(() => this.#notify());
   }
 
   get level(): StopLevel {
@@ -28,44 +28,44 @@ export class StopControl implements Disposable {
     return this.#batch?.signal ?? this.#signal;
   }
 
-  /** The issue stops, and the batch does not. */
+  /** The issue stops, but its batch does not. */
   get isAlone(): boolean {
     return this.#level >= 2 && (this.#batch?.level ?? 0) < 2;
   }
 
-  /** The agent of this issue is interrupted; a second time it is ended. */
+  /** Interrupts the agent of this issue; the second call ends it. */
   stopAlone(): void {
     this.#level = this.#level < 2 ? 2 : 3;
-    this.#tell();
+    this.#notify();
   }
 
   [Symbol.dispose](): void {
     this.#forget();
   }
 
-  #tell(): void {
+  #notify(): void {
     for (const listener of this.#listeners) listener();
   }
 
-  /** Harder than before; `by`: the system wants it, and at once. */
+  /** Raises the level by one. `by`: the signal that asks, which interrupts at once. */
   raise(by: "SIGTERM" | "SIGHUP" | null = null): StopLevel {
     this.#level =
       by === null ? (Math.min(3, this.#level + 1) as StopLevel) : (Math.max(2, this.#level) as StopLevel);
     this.#signal ??= by;
-    this.#tell();
+    this.#notify();
     return this.#level;
   }
 
-  /** Tells a live attempt, now and later; the result forgets it again. */
+  /** Calls the listener of a live attempt now and at each higher level. The result removes it. */
   onStop(listener: (request: StopRequest) => void): () => void {
-    let told: StopLevel = 1;
-    const tell = () => {
-      if (this.level <= told) return;
-      told = this.level;
-      listener(told === 3 ? "end" : (this.signal ?? "interrupt"));
+    let reported: StopLevel = 1;
+    const report = () => {
+      if (this.level <= reported) return;
+      reported = this.level;
+      listener(reported === 3 ? "end" : (this.signal ?? "interrupt"));
     };
-    tell();
-    return this.on(tell);
+    report();
+    return this.on(report);
   }
 
   on(listener: () => void): () => void {
@@ -73,7 +73,7 @@ export class StopControl implements Disposable {
     return () => void this.#listeners.delete(listener);
   }
 
-  /** False: the control was pressed before that time. */
+  /** False: a stop came before that time. */
   async waitUntil(atMs: number, now: () => number): Promise<boolean> {
     while (this.level === 0 && now() < atMs) {
       await new Promise<void>((resolve) => {

@@ -1,6 +1,6 @@
 /**
- * One turn of the conversation about an issue: started, resumed or begun afresh where the work is. What is seen of it
- * goes to the issue's progress at once; what it means for the issue is not decided here.
+ * One turn of the conversation about an issue: started, resumed, or a new conversation in the same place. Records what
+ * it sees at once; other files decide what it means for the issue.
  */
 import type { DeniedCall, Outcome } from "../core/events.ts";
 import { Fault, type FaultCode } from "../core/faults.ts";
@@ -16,13 +16,13 @@ export type TurnRequest =
 
 export interface IssueTurn {
   readonly outcome: Outcome;
-  /** Tools that the agent began to use. */
+  /** Tool calls that the agent began. */
   readonly toolCalls: number;
-  /** Those that the engine refused, as far as its output tells. */
+  /** Calls that the engine refused, as far as its output reports them. */
   readonly denied: readonly DeniedCall[];
 }
 
-/** Faults that say of the conversation what an engine would say. A damaged one is a person's to decide about. */
+/** Faults that mean a lost conversation. A person decides about a damaged one. */
 const LOST: readonly FaultCode[] = [
   "session_lost",
   "session_unknown",
@@ -32,7 +32,7 @@ const LOST: readonly FaultCode[] = [
 ];
 const BUSY: readonly FaultCode[] = ["session_busy", "run_busy"];
 
-/** A conversation that is not there any more is an outcome of the turn. */
+/** A lost conversation is an outcome of the turn, not a fault. */
 export async function takeTurn(progress: IssueProgress, ask: TurnRequest): Promise<IssueTurn> {
   const words = sentOf(progress.issue);
   const seen = new TurnObserver(progress, words);
@@ -59,7 +59,7 @@ export async function takeTurn(progress: IssueProgress, ask: TurnRequest): Promi
     const outcome = error instanceof Fault && ask.do !== "start" ? outcomeOfFault(error) : null;
     if (outcome === null) throw error;
     const { code } = error as Fault;
-    // The place of the work is gone with the run.
+    // The worktree is gone with the run.
     if (LOST.includes(code) && code !== "session_lost") progress.handle = null;
     return { outcome, toolCalls: seen.toolCalls, denied: seen.denied };
   } finally {
@@ -68,8 +68,8 @@ export async function takeTurn(progress: IssueProgress, ask: TurnRequest): Promi
 }
 
 /**
- * What is known after a turn of what the run's conversation has heard. A message whose turn never got anywhere may not be in
- * it, and one that another conversation answered is not: both are said again.
+ * The sent text that the run's conversation has after a turn. A message may be missing from it if the turn failed early,
+ * or if another conversation answered: Reprise then sends the text again.
  */
 function sentAfter(
   { run, attempt: { n, outcome } }: AttemptResult,
@@ -82,7 +82,7 @@ function sentAfter(
   return known?.session === session && known !== null ? { ...known, attempt: n } : known;
 }
 
-/** Null: it is a fault and nothing else. */
+/** Null: not about the conversation. */
 function outcomeOfFault({ code, message }: Fault): Outcome | null {
   const kind = LOST.includes(code) ? "session_lost" : BUSY.includes(code) ? "session_busy" : null;
   if (kind === null) return null;
@@ -93,10 +93,10 @@ async function startTurn(progress: IssueProgress, watch: Watch): Promise<Attempt
   const { deps, root, options } = progress.context;
   const isolated = options.isolate === "worktree";
   const runId = progress.runId ?? progress.nameRun();
-  // Another start of the same issue is another run.
+  // Another start of the same issue makes another run.
   progress.runId = null;
   progress.begunNow = true;
-  // Sent, and not yet known to be heard: the agent may be gone before its engine has kept it.
+  // The agent may die before its engine stores the text.
   progress.sent = sentOf(progress.issue);
   if (progress.context.batch.issue(progress.issue.id)?.agent_id !== runId)
     await progress.save({ status: "running", agent_id: runId, gate: null });
@@ -129,7 +129,7 @@ async function resumeTurn(
   { do: want, handle, message }: Exclude<TurnRequest, { do: "start" }>,
   watch: Watch,
 ): Promise<AttemptResult> {
-  // What the gate said is about the work as it was.
+  // An earlier gate result is about earlier work.
   const words = message();
   if (want === "fresh") progress.sent = sentOf(progress.issue);
   await progress.save({ status: "running", gate: null });
@@ -141,7 +141,7 @@ async function resumeTurn(
       want,
       damage: "refuse",
       message: words,
-      // What it began with is the run's own.
+      // The run has its own options.
       native: progress.begunNow ? [] : progress.over,
       anew: newOptions(progress),
       keep: false,
@@ -153,7 +153,7 @@ async function resumeTurn(
   );
 }
 
-/** Of a run that begins in this batch. */
+/** For a run that begins in this batch. */
 function newOptions({ context: { options } }: IssueProgress): readonly string[] {
   return [...options.access.options, ...options.native];
 }
@@ -162,7 +162,7 @@ function attemptOptions({ context }: IssueProgress) {
   return { mode: "auto", limits: context.options.limits, terminal: null } as const;
 }
 
-/** What is seen of a live attempt. Session ids go to the metadata when they are first seen. */
+/** Watches a live attempt, and records each session id when it first appears. */
 class TurnObserver {
   toolCalls = 0;
   readonly denied: DeniedCall[] = [];
@@ -171,7 +171,7 @@ class TurnObserver {
   #session: string | null = null;
   readonly #open = new Set<string>();
   readonly #words: SentIssue;
-  /** What was known before this turn was heard. */
+  /** The record of sent text before this turn. */
   before: SentIssue | null = null;
   #forget = (): void => {};
 
@@ -211,7 +211,7 @@ class TurnObserver {
     this.#forget();
   }
 
-  /** Some calls are only told when they are over. */
+  /** Some engines report a call only when it ends. */
   #sawTool({ state, id }: { readonly state: "started" | "ended"; readonly id: string }): void {
     if (state === "ended" && this.#open.delete(id)) return;
     if (state === "started") this.#open.add(id);
@@ -221,7 +221,7 @@ class TurnObserver {
     if (this.toolCalls > 1) return;
     this.before = progress.sent;
     progress.sent = { ...this.#words, session: this.#session, attempt: progress.attempt };
-    // That there was one, and what its agent has heard, must be known after a crash; how many is told with the next change.
+    // The first call proves that the agent got the text, and must survive a crash. The next change writes the count.
     progress.note({ status: "running" });
   }
 

@@ -76,7 +76,7 @@ test("an obstacle for every issue is reported before any issue is claimed", asyn
   box.issue("a", "go");
   const unborn = await box.batch();
   expect(unborn).toMatchObject({ code: 2 });
-  expect(unborn.stderr).toContain("A worktree needs a git repository with a commit");
+  expect(unborn.stderr).toContain("Worktrees need a git repository with a commit");
   box.commit();
   box.git("branch", "reprise");
   const taken = await box.batch();
