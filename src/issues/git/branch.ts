@@ -6,14 +6,14 @@ import type { Deps } from "../../run/run.ts";
 import { gitText } from "../repository.ts";
 import type { Issue } from "../sources/source.ts";
 
-/** Branches and commits are pushed: a secret in a title stays out of them. */
+/** People push branches and commits, so secrets of a title stay out of them. */
 const LOOKS_SECRET = redactor([]);
 const MAX_SLUG = 40;
 const MAX_SUBJECT = 200;
-/** Of a title. Far more than is shown, so that a secret is seen whole where it is cut. */
+/** Characters of a title. Far more than shown, so that the redactor sees a whole secret at the cut. */
 const MOST_READ = 4_096;
 
-/** `reprise/<id>-<slug>`: whatever a title says, git takes it for a branch. Another number where it is taken. */
+/** `reprise/<id>-<slug>`, always a valid branch name; with a number if the name is in use. */
 export function branchFor(
   { id, title }: Pick<Issue, "id" | "title">,
   taken: ReadonlySet<string>,
@@ -26,14 +26,14 @@ export function branchFor(
     .slice(0, MAX_SLUG)
     .replace(/^-+|-+$/g, "");
   const name = `reprise/${id}-${slug === "" ? createHash("sha256").update(title).digest("hex").slice(0, 8) : slug}`;
-  // To git a branch is a file, and one below it makes it a directory.
+  // Git stores a branch as a file, so no other branch can be below it.
   const isFree = (wanted: string) =>
     !taken.has(wanted) && ![...taken].some((other) => other.startsWith(`${wanted}/`));
   if (isFree(name)) return name;
   for (let n = 2; ; n += 1) if (isFree(`${name}-${n}`)) return `${name}-${n}`;
 }
 
-/** The message of a commit: one line, whatever a title says. */
+/** The message of a commit: always one line. */
 export function subjectFor({ id, title }: Pick<Issue, "id" | "title">, redact: Redact): string {
   const words = redact(title.slice(0, MOST_READ)).replace(/\s+/g, " ");
   return harmlessLine(`${id}: ${words}`, MAX_SUBJECT);
@@ -48,7 +48,7 @@ export async function ourBranches(deps: Deps, root: string): Promise<Set<string>
   return new Set((found ?? "").split("\n").filter((name) => name !== ""));
 }
 
-/** Those of them that are there and have a commit that the checkout lacks. */
+/** The existing branches with a commit that the checkout lacks. */
 export async function branchesToMerge(
   deps: Deps,
   root: string,

@@ -1,6 +1,6 @@
 /**
- * The work on an issue, put on its branch and on no other. The files themselves count, whatever flags and settings the agent
- * left in its worktree; what Reprise cannot put there safely is told instead.
+ * Commits the work on an issue, on its branch only. Goes by the files, whatever flags and settings the agent left in its
+ * worktree. Reports work that it cannot commit safely.
  */
 import { isUtf8 } from "node:buffer";
 import { kindAt, realPath } from "../../state/state.ts";
@@ -25,17 +25,17 @@ import {
 } from "./worktree.ts";
 
 export interface CommitResult {
-  /** Why the work is not finished, or not all of it is on its branch: a clause without its full stop. Null: it is. */
+  /** Why the work is not finished, or not all on its branch: a clause without a full stop. Null: it is. */
   readonly left: string | null;
-  /** What a person can do about that, a sentence. It is never told to an agent, which would do it with the person's settings. */
+  /** What a person can do, a sentence. Agents never get it: they would act with the person's settings. */
   readonly help?: string;
-  /** What else people must know of it: clauses. */
+  /** Other facts for people: clauses. */
   readonly notes: readonly string[];
 }
 
 const NOBODY = /tell me who you are|ident/i;
 
-/** Afterwards all of the work is on its branch, if it has one; otherwise nothing is done and why not is told. */
+/** Commits finished work on its branch. Otherwise does nothing and returns why. */
 export async function settleWork(
   deps: Deps,
   { branch, message, ...left }: AgentWork & Pick<WorkToCommit, "branch" | "message">,
@@ -45,7 +45,7 @@ export async function settleWork(
   return commitWork(deps, { worktree: left.cwd, branch, message });
 }
 
-/** What the agent left uncommitted, and what it committed elsewhere, is on the branch afterwards. */
+/** Puts uncommitted work, and commits on other branches, on the issue's branch. */
 export async function commitWork(deps: Deps, work: WorkToCommit): Promise<CommitResult> {
   const { worktree } = work;
   const opened = await openGit(deps, worktree);
@@ -69,12 +69,12 @@ function whereOf({ on }: WorktreeState): string {
   return on === null ? "no branch" : `the branch ${shortOf(on)}`;
 }
 
-/** What helps where an agent left its branch. */
+/** The command for an agent that left its branch. */
 function goBack({ ref, worktree }: WorktreeState): Pick<CommitResult, "help"> {
   return { help: `To go back: git -C ${worktree} switch ${shortOf(ref)}` };
 }
 
-/** Why nothing can be put on the branch from where the worktree is; null: it can. No other branch is ever moved. */
+/** Why the worktree's present branch prevents a commit. Null: it does not. Never moves another branch. */
 async function wrongBranch(git: Git, place: WorktreeState): Promise<CommitRefusal | null> {
   const { ref, tip, on, head, worktree, bornMs } = place;
   if (on === ref) return null;
@@ -89,7 +89,7 @@ async function wrongBranch(git: Git, place: WorktreeState): Promise<CommitRefusa
     };
   if (tip === null || tip === head) return null;
   const grew = (await git(["merge-base", "--is-ancestor", tip, head])).code === 0;
-  // What is there may be on the branch already: Reprise was killed before it went back to it.
+  // Reprise may have been killed after it committed and before it switched back.
   if (!grew)
     return (await hasFilesOf(git, place, tip))
       ? null
@@ -102,13 +102,13 @@ async function wrongBranch(git: Git, place: WorktreeState): Promise<CommitRefusa
   return { left: `${where}, ${what}`, ...goBack(place) };
 }
 
-/** The files are what the commit says. */
+/** The files equal those of the commit. */
 async function hasFilesOf(git: Git, { worktree }: WorktreeState, commit: string): Promise<boolean> {
   await runWithLockRetry(git, worktree, ["add", "-A"]);
   return (await textOf(git, ["write-tree"])) === (await textOf(git, ["rev-parse", `${commit}^{tree}`]));
 }
 
-/** A file that git must convert first, with a program that Reprise does not run, would be stored as it is. */
+/** Without its filter, which Reprise does not run, git would store a file as plain text. */
 async function missingFilter(
   opened: Git,
   git: Git,
@@ -128,7 +128,7 @@ async function missingFilter(
   };
 }
 
-/** Null: what is in the worktree is on the branch, and the worktree is on the branch. Otherwise nothing was committed. */
+/** Null: the files are on the branch, and so is the worktree. Otherwise nothing was committed. */
 async function commitOnBranch(
   git: Git,
   place: WorktreeState,
@@ -169,7 +169,7 @@ async function moveBranch(git: Git, { worktree, ref, tip }: WorktreeState, commi
   await runWithLockRetry(git, worktree, update);
 }
 
-/** By stdin: every user of the machine can read arguments, and a title may hold a secret. */
+/** The message goes through stdin: every user can read arguments, and a title may hold a secret. */
 async function commitOf(
   git: Git,
   worktree: string,
@@ -184,7 +184,7 @@ async function commitOf(
   return runWithLockRetry(git, worktree, [...us, ...commit], { stdin });
 }
 
-/** Takes a file on the branch back to what it is in a commit, in a commit of its own. */
+/** Restores a file on the branch from a commit, with a separate commit. */
 export async function restoreFile(
   deps: Deps,
   work: WorkToCommit,
@@ -222,7 +222,7 @@ async function differences(git: Git, args: readonly string[]): Promise<readonly 
   });
 }
 
-/** What a gate left is not the agent's work, unless the agent has changed it since. It stays in the worktree. */
+/** Excludes files that a gate wrote and the agent has not changed since. They stay in the worktree. */
 async function withoutGate(
   git: Git,
   worktree: string,
@@ -243,9 +243,9 @@ const isFalseLink = (worktree: string, path: string, now: string) =>
   now.startsWith("120000 ") && kindAt(worktree, path) !== "link";
 
 /**
- * Agents tick boxes in the file of their own issue, where Reprise writes as well: git would refuse to merge the branch. So
- * the issue gets what its agent wrote, and the branch has the file as it was. What cannot be joined stays on the branch, and
- * that is told.
+ * Agents tick boxes in the file of their issue, where Reprise writes as well, so git would refuse to merge the branch.
+ * Moves the agent's edits to the source and restores the file on the branch. Edits that conflict stay on the branch, and
+ * the returned text says so.
  */
 export async function moveIssueFileEdits(
   deps: Deps,
@@ -260,11 +260,11 @@ export async function moveIssueFileEdits(
     [from, branch].map((commit) => gitText(deps, root, [...blobs, `${commit}:${path}`])),
   );
   if (was === now) return null;
-  const told = `${path} differs on ${branch}: commit or stash your copy of it before you merge`;
-  if (was === null || now === null || was === undefined || now === undefined) return told;
+  const conflict = `${path} differs on ${branch}: commit or stash your copy of it before you merge`;
+  if (was === null || now === null || was === undefined || now === undefined) return conflict;
   const texts = await Promise.all([was, now].map((id_) => gitIn(deps, root, ["cat-file", "blob", id_])));
   const [before = "", after = ""] = texts.map((text) => text?.stdout ?? "");
-  if (!(await source.join(id, { was: before, now: after }))) return told;
+  if (!(await source.join(id, { was: before, now: after }))) return conflict;
   await restoreFile(deps, { worktree, branch, message: `${id}: leave ${path} to the batch` }, { path, from });
   return null;
 }

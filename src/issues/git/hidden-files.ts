@@ -8,8 +8,8 @@ import { BYTES, entriesOf, is, namedPaths } from "./paths.ts";
 import { runWithLockRetry, shortOf, textOf, type WorktreeState } from "./worktree.ts";
 
 /**
- * Git does not look at files with these flags. What a sparse checkout left out stays left out: it is not there. Null: no file
- * that is there has one any more.
+ * Clears flags that make git skip files. Files outside a sparse checkout do not exist and keep theirs. Null: no existing
+ * file has such a flag any more.
  */
 export async function clearFlags(git: Git, { worktree }: WorktreeState): Promise<CommitRefusal | null> {
   const listed = entriesOf((await git(["ls-files", "-v", "-z"], BYTES)).stdout);
@@ -31,11 +31,11 @@ export async function clearFlags(git: Git, { worktree }: WorktreeState): Promise
   return null;
 }
 
-/** New files that git does not see because of a rule that the repository has not committed. Rules of the user's own count. */
+/** New files that an uncommitted rule hides from git. Rules in the user's own settings are valid. */
 export async function hiddenFiles(git: Git, place: WorktreeState): Promise<CommitResult> {
   const list = ["ls-files", "--others", "--ignored", "--exclude-standard", "-z"];
   const rules = [...(await hidingRules(git, entriesOf((await git([...list, "--directory"], BYTES)).stdout)))];
-  // A folder counts as ignored when all that is in it is, by whatever rules.
+  // Git lists a folder as ignored if rules ignore all of its files.
   const folders = rules.filter(({ source }) => source === "").map(({ path }) => path);
   const texts = folders.map((path) => Buffer.from(path, "latin1")).filter((bytes) => isUtf8(bytes));
   if (texts.length > 0) {
@@ -63,7 +63,7 @@ export async function hiddenFiles(git: Git, place: WorktreeState): Promise<Commi
   return { left, ...(left === null ? {} : { help }), notes: unsaved.length === 0 ? [] : [note] };
 }
 
-/** Whether the file with a rule is the user's own, or committed (null). The path is told as bytes. */
+/** Where a rule comes from. Null: committed, or the user's own. `source` has one character per byte. */
 async function ruleOrigin(
   git: Git,
   { worktree, gitDir, bornMs }: WorktreeState,
@@ -84,7 +84,7 @@ async function ruleOrigin(
   return setting === null || /^(?:global|system)\t/.test(setting) ? null : "setting";
 }
 
-/** Branches of other people that the agent itself moved, told by what git wrote down of the worktree. */
+/** Branches of other people that the agent moved, from the worktree's reflog. */
 export async function movedByAgent(
   git: Git,
   { gitDir, ref, bornMs }: WorktreeState,

@@ -16,7 +16,7 @@ export async function mergeInTurn(
   await turn;
 }
 
-/** Into what is checked out at the top. A conflict is undone and said; a merge of the user's is left as it is. */
+/** Merges into the checkout. Aborts on a conflict and reports it; does not touch a merge of the user. */
 export async function mergeWork(deps: Deps, root: string, branch: string): Promise<void> {
   const isMerging = async () =>
     (await gitText(deps, root, ["rev-parse", "--verify", "--quiet", "MERGE_HEAD"])) !== null;
@@ -41,7 +41,7 @@ export async function mergeWork(deps: Deps, root: string, branch: string): Promi
   );
 }
 
-/** A merge that Reprise makes would put the stored form of such files into the user's checkout. */
+/** Without its filter, a merge would put the stored form of files into the user's checkout. */
 async function assertFiltersForMerge(deps: Deps, root: string, branch: string): Promise<void> {
   const ask = await openGit(deps, root);
   const merged = async () =>
@@ -56,7 +56,7 @@ async function assertFiltersForMerge(deps: Deps, root: string, branch: string): 
   );
 }
 
-/** What no issue of a batch could be checked out without is said before one is claimed. */
+/** Refuses, before the first claim, a filter that every worktree needs. */
 export async function assertFilters(deps: Deps, root: string): Promise<void> {
   const found = await unfilteredIn(deps, await openGit(deps, root), "HEAD");
   if (found?.required !== true) return;

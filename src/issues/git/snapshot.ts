@@ -8,8 +8,7 @@ import { git, gitText } from "../repository.ts";
 import { headCommit } from "./branch.ts";
 
 /**
- * What the work amounts to, in one word that changes with it; null: git cannot tell. Issues themselves are no part of it:
- * what becomes of them is written there.
+ * A fingerprint of the work. Null: git cannot tell. Excludes the files of issues, which Reprise itself changes.
  */
 export async function workFingerprint(deps: Deps, cwd: string, isolated: boolean): Promise<string | null> {
   if (isolated) return gitText(deps, cwd, ["rev-parse", "--verify", "--quiet", "HEAD^{tree}"]);
@@ -17,12 +16,12 @@ export async function workFingerprint(deps: Deps, cwd: string, isolated: boolean
   return tree === null ? null : `${(await headCommit(deps, cwd)) ?? "unborn"} ${tree}`;
 }
 
-/** Of a commit, as `workIn` says it of a worktree. */
+/** The fingerprint of a commit, comparable with that of a worktree. */
 export function treeOf(deps: Deps, root: string, commit: string): Promise<string | null> {
   return gitText(deps, root, ["rev-parse", "--verify", "--quiet", `${commit}^{tree}`]);
 }
 
-/** Equal for equal files, whether they are committed or not; null: git cannot tell. */
+/** Equal for equal files, committed or not. Null: git cannot tell. */
 export async function fingerprint(
   deps: Deps,
   cwd: string,
@@ -40,22 +39,22 @@ export async function fingerprint(
   }
 }
 
-/** Refs that only the worktree has: what the files were before the last gate, and what it left. */
+/** Refs of the worktree only: the files before the last gate, and after it. */
 export const GATE_REFS = {
   before: "refs/worktree/reprise/before-gate",
   after: "refs/worktree/reprise/after-gate",
 };
 
 /**
- * A gate may leave files in the worktree, and they are not the agent's work. `begins`: it runs next. `ended`: it has run.
- * `found`: it may have been killed, and no agent has worked since.
+ * Records files that a gate writes, which are not the agent's work. `begins`: it runs next. `ended`: it has run. `found`:
+ * it may have been killed, and no agent has worked since.
  */
 export async function recordGateFiles(
   deps: Deps,
   cwd: string,
   when: "begins" | "ended" | "found",
 ): Promise<void> {
-  // Another repository may be there by now, or nothing.
+  // The agent may have replaced or removed the repository.
   if (gitDirectoryOf(cwd) === null) return;
   const ref = (name: string) => gitText(deps, cwd, ["rev-parse", "--verify", "--quiet", name]);
   if (when === "found" && ((await ref(GATE_REFS.before)) === null || (await ref(GATE_REFS.after)) !== null))

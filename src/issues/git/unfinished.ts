@@ -12,14 +12,13 @@ export interface AgentWork {
   readonly root: string;
   /** The agent has a worktree. False: it works in the checkout itself. */
   readonly isolated: boolean;
-  /** The commit that the work began from. Null: not known. */
+  /** The commit that the work began from. Null: unknown. */
   readonly baseline: string | null;
 }
 
 /**
- * What an agent left in git that shows that its work is not finished, or is on no branch: a clause without its full stop.
- * Null: nothing of the kind. Where the agent works in the checkout itself, nothing is committed for it, so only what git is
- * in the middle of counts.
+ * Why the work is not finished or is on no branch: a clause without a full stop. Null: finished. In a checkout, Reprise
+ * commits nothing, so only unfinished git operations count.
  */
 export async function unfinishedWork(deps: Deps, left: AgentWork): Promise<string | null> {
   const { cwd, root, isolated } = left;
@@ -30,7 +29,7 @@ export async function unfinishedWork(deps: Deps, left: AgentWork): Promise<strin
   return (await unfinishedOperation(ask)) ?? (isolated ? nestedRepositories(deps, ask, left) : null);
 }
 
-/** The worktree is one of this repository, and its link is its own. */
+/** The worktree belongs to this repository, and its `.git` leads back to it. */
 function isWorktreeOf(worktree: string, root: string): boolean {
   const gitDir = gitDirectoryOf(worktree);
   if (gitDir === null) return false;
@@ -44,7 +43,7 @@ function isWorktreeOf(worktree: string, root: string): boolean {
   );
 }
 
-/** What git keeps while it is in the middle of something. A rebase picks commits, so it is looked for first. */
+/** Traces of unfinished operations. A rebase also picks commits, so it comes first. */
 const FOLDERS = { "rebase-merge": "a rebase", "rebase-apply": "a rebase or `git am`" } as const;
 const HEADS = {
   MERGE_HEAD: "a merge",
@@ -71,11 +70,11 @@ async function operationOf(ask: Git): Promise<string | null> {
   for (const [name, operation] of Object.entries(FOLDERS)) if (isThere(name)) return operation;
   for (const [name, operation] of Object.entries(HEADS))
     if ((await ask(["rev-parse", "--verify", "--quiet", name])).code === 0) return operation;
-  // Between two of its commits.
+  // Between two commits of a sequence.
   return isThere("sequencer") ? "a cherry-pick or revert" : null;
 }
 
-/** A repository in the worktree is no more than the id of a commit to ours: what is in it would be on no branch. */
+/** Git stores only the commit id of a nested repository, so its content would be on no branch. */
 async function nestedRepositories(
   deps: Deps,
   ask: Git,
@@ -102,7 +101,7 @@ async function nestedRepositories(
   return null;
 }
 
-/** Paths of repositories that the work added, or moved to another commit. */
+/** Paths of nested repositories that the work added or moved to another commit. */
 async function newLinks(ask: Git, baseline: string): Promise<readonly string[]> {
   const compare = ["diff-index", "--raw", "-z", "--no-renames", "--ignore-submodules=dirty", baseline];
   const fields = entriesOf((await ask(compare, { encoding: "latin1" })).stdout);
@@ -111,7 +110,7 @@ async function newLinks(ask: Git, baseline: string): Promise<readonly string[]> 
   );
 }
 
-/** Only a submodule that is checked out can have commits of the agent. */
+/** Only a checked-out submodule can have commits of the agent. */
 async function hasUnpushedCommits(deps: Deps, submodule: string): Promise<boolean> {
   if (realPath(join(submodule, ".git")) === null) return false;
   const own = ["rev-list", "--max-count=1", "HEAD", "--not", "--remotes", "--tags"];

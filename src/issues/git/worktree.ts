@@ -6,20 +6,20 @@ import { harmlessLine } from "../../lib/harmless.ts";
 import { type Git, gitDirectoryOf } from "../../run/git.ts";
 
 export interface WorkToCommit {
-  /** Ours alone. */
+  /** Used by Reprise only. */
   readonly worktree: string;
-  /** The one that is promised to hold the work. */
+  /** The issue's branch. */
   readonly branch: string | null;
   /** Without secrets, and harmless. */
   readonly message: string;
 }
 
 const TIMEOUT_MS = 120_000;
-/** A git that still lives would be done by then. */
+/** A live git process is done by then. */
 const LOCK_PATIENCE_MS = 300;
 const MAX_LOCKS = 5;
 
-/** Git, asked so that no setting makes it overlook what differs. What the file system cannot tell stays as it is set. */
+/** Git calls with settings that hide no change, as far as the file system supports them. */
 export function withoutHidingSettings(git: Git, worktree: string): Git {
   const settings = [
     "core.sparseCheckout=false",
@@ -33,20 +33,20 @@ export function withoutHidingSettings(git: Git, worktree: string): Git {
   return (args, options) => git([...given, ...args], { timeoutMs: TIMEOUT_MS, ...options });
 }
 
-/** Where the worktree is, and where the work belongs. */
+/** The worktree's present branch, and the branch for the work. */
 export interface WorktreeState {
   readonly worktree: string;
-  /** What git keeps for this worktree alone. */
+  /** Git's directory for this worktree. */
   readonly gitDir: string;
-  /** When the worktree was made. */
+  /** Creation time of the worktree. */
   readonly bornMs: number;
-  /** Of the issue. */
+  /** The issue's branch, or HEAD. */
   readonly ref: string;
-  /** The newest commit on it; null: it is gone. */
+  /** Its newest commit. Null: it is gone. */
   readonly tip: string | null;
-  /** The branch that is checked out, as a ref; null: none. */
+  /** The checked-out branch as a ref. Null: none. */
   readonly on: string | null;
-  /** The commit that is checked out; null: none yet. */
+  /** The checked-out commit. Null: none yet. */
   readonly head: string | null;
 }
 
@@ -73,7 +73,7 @@ interface GitCallOptions {
   readonly expected?: readonly RegExp[];
 }
 
-/** What it printed; null: it refused as `expected`. A lock that a killed git left behind is removed. */
+/** Returns its output. Null: it failed as `expected`. Removes the lock of a git process that was killed. */
 export async function runWithLockRetry(
   git: Git,
   worktree: string,
@@ -97,7 +97,7 @@ export async function runWithLockRetry(
     if (done.code === 0) return done.stdout.trim();
     const said = `${done.stdout}\n${done.stderr}`;
     if (expected.some((pattern) => pattern.test(said))) return null;
-    // Only what belongs to this worktree and its branch: nobody else writes there.
+    // Only locks of this worktree and its branch, which only Reprise and the agent use.
     const lock = /Unable to create '([^']+\/(?:worktrees\/[^']+|refs\/heads\/reprise\/[^']+)\.lock)'/.exec(
       said,
     )?.[1];

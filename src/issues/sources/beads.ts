@@ -1,8 +1,8 @@
 /**
- * Issues of Beads: `.beads/issues.jsonl`, one JSON object a line, and the `bd` program where it is installed, which
- * keeps them in a database of its own and makes that file from it.
+ * Issues of Beads: `.beads/issues.jsonl`, one JSON object per line, and the `bd` program if installed, which exports its
+ * database to that file.
  *
- * Without `bd` the file is changed line by line: order, unknown fields and unknown lines stay byte for byte.
+ * Without `bd`, Reprise changes single lines: order, unknown fields and unknown lines stay byte for byte.
  */
 import { join } from "node:path";
 import type { Clock, Env, Log, Processes } from "../../core/deps.ts";
@@ -39,11 +39,11 @@ export const BEADS_FILE = `${BEADS_FOLDER}/issues.jsonl`;
 const MAX_BYTES = 256 * 1024 * 1024;
 const BD_TIMEOUT_MS = 60_000;
 
-/** Null: the repository has none. */
+/** Null: the repository has no Beads issues. */
 export async function openBeads(world: BeadsDeps, root: string): Promise<IssueSource | null> {
   const path = join(root, BEADS_FILE);
   const read = () => readText(root, BEADS_FILE, MAX_BYTES);
-  // Also bd's own files: bd would follow their links.
+  // Checks bd's own files as well: bd would follow their links.
   for (const name of namesIn(root, BEADS_FOLDER)) placeIn(root, join(BEADS_FOLDER, name));
   if (read() === null) return null;
   const bd = await findBd(world, root);
@@ -109,13 +109,7 @@ function withIssue(
   fields: (issue: JsonObject) => Record<string, string> | null,
 ): string | null {
   const lines = text.split("\n");
-  const isIt = (line: string) => {
-    const value = objectOn(line);
-    return value !== undefined && isIssue(value) && stringIn(value, "id") === id;
-  };
-  // A line that does not name it is not parsed, unless somebody has written the name in escapes.
-  const named = lines.findIndex((line) => line.includes(`"${id}"`) && isIt(line));
-  const at = named === -1 ? lines.findIndex(isIt) : named;
+  const at = lineOf(id, lines);
   const issue = objectOn(lines[at] ?? "");
   if (issue === undefined) throw unknownIssue(id, BEADS_FILE);
   const wanted = fields(issue);
@@ -126,11 +120,11 @@ function withIssue(
 
 type Bd = (...args: string[]) => Promise<string>;
 
-/** How often, and how long after the last try, `bd export` is asked before it counts as broken. */
+/** Waits between tries of `bd export`. */
 const BD_WAITS_MS = [300, 1_000];
 const NO_DATABASE = /no beads database|database not (?:found|initialized)|not initialized/i;
 
-/** Null: it is not installed, or says that it has no database here. */
+/** Null: not installed, or it reports no database. */
 async function findBd(world: BeadsDeps, root: string): Promise<Bd | null> {
   const program = world.processes.resolveProgram("bd", world.env);
   if (program === null) return null;
@@ -144,7 +138,7 @@ async function findBd(world: BeadsDeps, root: string): Promise<Bd | null> {
       timeoutMs: BD_TIMEOUT_MS,
       maxBytes: MAX_BYTES,
     });
-  // Its database may be locked for a moment. The file beside it is not read instead: it may be old.
+  // Its database may be locked for a moment. The file is no substitute: it may be older.
   const exported = async () => {
     for (const waitMs of BD_WAITS_MS) {
       const done = await run(["export"]);
@@ -162,7 +156,7 @@ async function findBd(world: BeadsDeps, root: string): Promise<Bd | null> {
   }
   return async (...args) => {
     const [, id] = args;
-    // An id that is none would be an option to bd.
+    // bd would read an invalid id as an option.
     if (id !== undefined && !isIssueId(id)) throw unknownIssue(id, "bd");
     const { code, stdout, stderr } = await (args[0] === "export" ? exported() : run(args));
     if (code === 0) return stdout;
@@ -173,7 +167,7 @@ async function findBd(world: BeadsDeps, root: string): Promise<Bd | null> {
   };
 }
 
-/** As far as the folder tells: SQLite, or Dolt in newer versions. */
+/** SQLite, or Dolt in newer versions. */
 function hasDatabase(root: string): boolean {
   return namesIn(root, BEADS_FOLDER).some((name) => /\.db$|dolt$/.test(name));
 }
@@ -210,18 +204,18 @@ function objectOn(line: string): JsonObject | undefined {
   return parseObject(line.replace(/^\uFEFF/, ""));
 }
 
-/** Where that issue stands; -1: nowhere. */
+/** The index of the issue's line, or -1. */
 function lineOf(id: string, lines: readonly string[]): number {
   const isIt = (line: string) => {
     const value = objectOn(line);
     return value !== undefined && isIssue(value) && stringIn(value, "id") === id;
   };
-  // A line that does not name it is not parsed, unless somebody has written the name in escapes.
+  // Parses a line without the id only if no other line matches: the id may be escaped.
   const named = lines.findIndex((line) => line.includes(`"${id}"`) && isIt(line));
   return named === -1 ? lines.findIndex(isIt) : named;
 }
 
-/** Other kinds of records share the file; a tombstone is an issue that was deleted. */
+/** The file also has other kinds of records; a tombstone is a deleted issue. */
 function isIssue(value: JsonObject): boolean {
   return (stringIn(value, "_type") ?? "issue") === "issue" && value["status"] !== "tombstone";
 }
@@ -264,7 +258,7 @@ function statusIn(value: JsonObject): Pick<Issue, "status" | "statusWord"> {
   return word === undefined || word === status ? { status } : { status, statusWord: word };
 }
 
-/** Whatever Beads holds back (deferred, pinned, hooked, …) is not to be worked on. */
+/** Any other status (deferred, pinned, hooked, …) counts as blocked. */
 function statusOf(status: string | undefined): IssueStatus {
   if (status === undefined || status === "open") return "open";
   return status === "in_progress" || status === "closed" ? status : "blocked";

@@ -1,6 +1,6 @@
 /**
- * Reads and replaces files of the user's repository: bounded, never through a link that leaves the repository, atomic,
- * with their own mode.
+ * Reads and replaces files of the user's repository: atomically, with a size limit and the file's mode, and never
+ * through a link that leaves the repository.
  */
 import { randomBytes } from "node:crypto";
 import {
@@ -25,8 +25,8 @@ import { invalid } from "./source.ts";
 const APPEND = constants.O_WRONLY | constants.O_APPEND | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 
 /**
- * Where a file or folder of the repository really is, every link resolved; null: nothing is there. `shown` is its path in
- * the repository. Whoever wrote the repository chose its links: what leaves it is refused before anything is read.
+ * The real path of a file or folder, links resolved. Null: missing. `shown` is its path in the repository. The
+ * repository's authors chose its links, so a link that leaves it is refused before anything is read.
  */
 export function placeIn(root: string, shown: string): string | null {
   const path = join(root, shown);
@@ -49,7 +49,7 @@ export function placeIn(root: string, shown: string): string | null {
   );
 }
 
-/** The names in a folder of the repository; none where there is no such folder. */
+/** The names in a folder of the repository. Empty: no such folder. */
 export function namesIn(root: string, shown: string): readonly string[] {
   const folder = placeIn(root, shown);
   if (folder === null) return [];
@@ -61,7 +61,7 @@ export function namesIn(root: string, shown: string): readonly string[] {
   }
 }
 
-/** Null: there is no such file. `shown` is its path in the repository, also in messages. */
+/** Null: no such file. `shown` is its path in the repository, also in messages. */
 export function readText(root: string, shown: string, maxBytes: number): string | null {
   bringOver();
   const fd = openIn(root, shown);
@@ -73,21 +73,20 @@ export function readText(root: string, shown: string, maxBytes: number): string 
   }
 }
 
-/** How often a change is made again because somebody else rewrote the file in the meantime. */
+/** Tries of a change, if other programs rewrite the file meanwhile. */
 const TRIES = 50;
 
 export interface TextChange {
   readonly root: string;
   readonly shown: string;
   readonly maxBytes: number;
-  /** Null: leave the file as it is. Called again with the new text when somebody else has rewritten the file. */
+  /** Null: leave the file as it is. Called again if another program has rewritten the file. */
   readonly change: (text: string) => string | null;
 }
 
 /**
- * Reads, changes and replaces the file: whoever reads it, also after a crash, finds the old or the new text whole.
- * Other programs know no lock of ours, so what they write meanwhile is looked for: appended bytes are carried over, and
- * after any other change the work is done again. Null: there is no such file. False: `change` wanted none.
+ * Replaces the file's text atomically. Other programs do not use Reprise's lock, so bytes that they append meanwhile are
+ * carried over, and after any other edit the change is made again. Null: no such file. False: no change.
  */
 export function changeText(file: TextChange): boolean | null {
   for (let tries = 0; tries < TRIES; tries += 1) {
@@ -122,7 +121,7 @@ function tryChange({ root, shown, maxBytes, change }: TextChange): boolean | nul
   }
 }
 
-/** How much of the old file is in the new one; null: it is no longer what was read, and stays. */
+/** The length of the old file that the new one includes. Null: the file changed meanwhile and stays. */
 function replace(
   fd: number,
   { root, shown, before, text }: { root: string; shown: string; before: Buffer; text: string },
@@ -160,8 +159,7 @@ function replace(
 }
 
 /**
- * Files that were replaced, and how much of them the new file has: a program that opened one before it was replaced
- * may append to it afterwards.
+ * Replaced files, and the length that the new file includes: a program that opened the old file may still append to it.
  */
 const late: { root: string; shown: string; fd: number; at: number }[] = [];
 const MAX_LATE = 16;
@@ -169,7 +167,7 @@ const MAX_LATE = 16;
 function bringOver(): void {
   for (const old of late) {
     const { size, nlink } = fstatSync(old.fd);
-    // With another name the old file is somebody's copy, and nothing in it is lost.
+    // A file with another name is a copy, so nothing is lost.
     if (size <= old.at || nlink > 0) continue;
     const folder = placeIn(old.root, dirname(old.shown));
     if (folder === null) continue;
@@ -183,11 +181,11 @@ function bringOverAtExit(): void {
   try {
     bringOver();
   } catch {
-    // The process has said how it ends; what another program wrote in its last moment cannot be saved any more.
+    // The process is ending and cannot report anything.
   }
 }
 
-/** False: the file is not there. */
+/** False: no such file. */
 function append(path: string, bytes: Buffer): boolean {
   try {
     const fd = openSync(path, APPEND);
@@ -204,7 +202,7 @@ function append(path: string, bytes: Buffer): boolean {
   }
 }
 
-/** Null: there is no such file. */
+/** Null: no such file. */
 function openIn(root: string, shown: string): number | null {
   const folder = placeIn(root, dirname(shown));
   if (folder === null) return null;
@@ -238,12 +236,12 @@ function readFrom(fd: number, from: number): Buffer {
 
 function textOf(bytes: Buffer, shown: string): string {
   const text = bytes.toString("utf8");
-  // Whatever is not UTF-8 would be written back as something else.
+  // Other bytes would not survive a rewrite.
   if (!Buffer.from(text).equals(bytes)) throw invalid(shown, "it is not UTF-8 text");
   return text;
 }
 
-/** An editor or git may have put another file in its place. */
+/** An editor or git may have replaced the file. */
 function isSameFile(fd: number, path: string): boolean {
   const [mine, there] = [fstatSync(fd), lstatSync(path, { throwIfNoEntry: false })];
   return there !== undefined && there.ino === mine.ino && there.dev === mine.dev;

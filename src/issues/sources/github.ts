@@ -1,6 +1,6 @@
 /**
- * Issues of a GitHub repository. GitHub knows open and closed; in progress and blocked are labels, dependencies are
- * said in the body ("Blocked by #12"), the parent in the body or by GitHub itself. Pull requests are no issues.
+ * Issues of a GitHub repository. GitHub has open and closed; in progress and blocked are labels. The body names
+ * dependencies ("Blocked by #12"), and the body or GitHub the parent. Skips pull requests.
  */
 import type { GitHubClient, HttpOptions, Repository } from "../../github/github.ts";
 import { connectGitHub } from "../../github/github.ts";
@@ -161,7 +161,7 @@ function priorityIn(labels: readonly string[]): number {
   return DEFAULT_PRIORITY;
 }
 
-/** `Blocked by #1, #2 and #3`, wherever it stands. */
+/** `Blocked by #1, #2 and #3`, anywhere in the body. */
 function numbersAfter(body: string, words: RegExp): readonly string[] {
   const pattern = new RegExp(`${words.source}:?((?:(?:\\s|,|and)*#\\d{1,10})+)`, "gi");
   const found = [...body.matchAll(pattern)].flatMap(([, list = ""]) =>

@@ -1,7 +1,7 @@
-/** Changes fields of one JSON object in its text, so that every other byte of it stays as it was written. */
+/** Changes fields of a JSON object in its text; every other byte stays. */
 import { parseJson } from "../../lib/json.ts";
 
-/** The text must parse to an object. A field that is not there is added at the end. */
+/** The text must be an object. Adds a missing field at the end. */
 export function withFields(text: string, fields: Readonly<Record<string, string>>): string {
   let changed = text;
   for (const [key, value] of Object.entries(fields)) changed = withField(changed, key, JSON.stringify(value));
@@ -18,11 +18,11 @@ function withField(text: string, key: string, json: string): string {
 
 interface Members {
   readonly fields: readonly { readonly key: string; readonly from: number; readonly to: number }[];
-  /** Behind the last value. */
+  /** After the last value. */
   readonly end: number;
 }
 
-/** Where the values of an object's own fields stand. */
+/** The positions of the values of top-level fields. */
 function topLevel(text: string): Members {
   const fields: { key: string; from: number; to: number }[] = [];
   let depth = 0;

@@ -1,6 +1,6 @@
 /**
- * Issues as Markdown files with front matter, `issues/*.md`. Only the value of `status` and the end of a file are
- * ever changed; the rest stays byte for byte.
+ * Issues as Markdown files with front matter, `issues/*.md`. Reprise changes only the value of `status` and the end of a
+ * file; the rest stays byte for byte.
  */
 import type { Clock } from "../../core/deps.ts";
 import { Fault } from "../../core/faults.ts";
@@ -21,7 +21,7 @@ import {
 export const MARKDOWN_FOLDER = "issues";
 const MAX_BYTES = 64 * 1024 * 1024;
 const STATUSES: readonly IssueStatus[] = ["open", "in_progress", "closed", "blocked"];
-/** Words that others use for the same. */
+/** Other words for the same status. */
 const ALIASES: Readonly<Record<string, IssueStatus>> = {
   todo: "open",
   "in-progress": "in_progress",
@@ -30,7 +30,7 @@ const ALIASES: Readonly<Record<string, IssueStatus>> = {
   deferred: "blocked",
 };
 
-/** Node cannot say a name that is not UTF-8, so such a file is not found by the name it was listed with. */
+/** Node replaces invalid UTF-8 in a name, so it cannot open the file by its listed name. */
 function unnamed(
   listedNames: readonly string[],
   found: readonly { readonly name: string }[],
@@ -40,7 +40,7 @@ function unnamed(
     .map((name) => `${MARKDOWN_FOLDER}/${name} was skipped: its name is not valid UTF-8. Rename it.`);
 }
 
-/** Null: the repository has no such folder, or no Markdown file in it. */
+/** Null: no such folder, or no Markdown file in it. */
 export function openMarkdown(clock: Clock, root: string): IssueSource | null {
   const fileNames = () => issueNames(namesIn(root, MARKDOWN_FOLDER));
   if (fileNames().length === 0) return null;
@@ -89,7 +89,7 @@ export function openMarkdown(clock: Clock, root: string): IssueSource | null {
   };
 }
 
-/** The file of this issue. Other files may be half-written: people edit them while agents work. */
+/** The file of this issue. Other files may be incomplete: people edit them while agents work. */
 function nameOf(id: string, names: readonly string[], idIn: (name: string) => string | undefined): string {
   const isLikely = (name: string) => Number(name === `${id}.md`);
   let damaged: Fault | null = null;
@@ -127,13 +127,13 @@ function issueNames(names: readonly string[]): readonly string[] {
 }
 
 interface MarkdownFile extends LocatedIssue {
-  /** Where the value of `status` stands; `from` equals `to` where there is none yet. */
+  /** The position of the value of `status`. `from` equals `to`: no value yet. */
   readonly status: { readonly from: number; readonly to: number };
-  /** Where the text below the front matter begins. */
+  /** The position of the text below the front matter. */
   readonly bodyAt: number;
 }
 
-/** Null: it has no front matter. */
+/** Null: no front matter. */
 function fileIn(text: string, name: string): MarkdownFile | null {
   const shown = `${MARKDOWN_FOLDER}/${name}`;
   const head = /^\uFEFF?---[ \t]*\r?\n/.exec(text)?.[0];
@@ -174,7 +174,7 @@ interface Field {
 const DEPENDENCIES = ["dependencies", "depends_on", "blocked_by"];
 const BLOCK = /^[|>][-+0-9]{0,2}$/;
 
-/** Whether the row belongs to the field above it: an item of its list, the rest of `[…`, or the text below `>`. */
+/** Adds the row to the field above it: an item of its list, the rest of `[…`, or text below `>`. False: it is neither. */
 function takeRow(field: Field, row: string): boolean {
   const { value, items } = field;
   const text = withoutComment(row.trim());
@@ -185,12 +185,12 @@ function takeRow(field: Field, row: string): boolean {
   return true;
 }
 
-/** Of dependencies: in other fields, as in `title: [bug] It crashes`, a bracket is a bracket. */
+/** Only dependencies are lists: in `title: [bug] It crashes`, the bracket is text. */
 function isOpenList({ key, value, items }: Field): boolean {
   return DEPENDENCIES.includes(key) && value.startsWith("[") && !(items.at(-1) ?? value).endsWith("]");
 }
 
-/** The value alone: in quotes nothing is a comment. */
+/** Quoted text contains no comment. */
 function withoutComment(row: string): string {
   const quoted = /^(?:"(?:[^"\\]|\\.)*"|'(?:[^']|'')*')(?=[ \t]*(?:#|$))/.exec(row)?.[0];
   return quoted ?? (row.startsWith("#") ? "" : row.replace(/(?<![ \t])[ \t]+#[^]*$/, "").trimEnd());
@@ -267,12 +267,12 @@ function withStatus(text: string, { status }: MarkdownFile, value: IssueStatus):
   return text.slice(0, status.from) + gap + written + comment + text.slice(status.to);
 }
 
-/** Our own notes are for people. */
+/** Reprise's notes are for people, not for agents. */
 function withoutNotes(body: string): string {
   return body.replace(/^> \*\*reprise\*\* \d{4}-\d\d-\d\dT[\d:.]+Z: [^\n]*(?:\n>[^\n]*)*\n?/gm, "");
 }
 
-/** As a quotation at the end: it cannot be taken for a heading or for front matter. */
+/** A quotation at the end, so that it never reads as a heading or front matter. */
 function withNote(text: string, note: string, nowMs: number): string {
   const newline = text.includes("\r\n") ? "\r\n" : "\n";
   const stamp = new Date(nowMs).toISOString();
@@ -283,7 +283,7 @@ function withNote(text: string, note: string, nowMs: number): string {
   return `${text}${gap}${quoted.join(newline)}${newline}`;
 }
 
-/** False: it cannot be joined with what stands there. */
+/** False: the edits conflict. */
 function takeCopy(copy: FileCopy, change: (edit: Edit) => boolean): boolean {
   let isJoined = false;
   change((text) => {
@@ -295,8 +295,8 @@ function takeCopy(copy: FileCopy, change: (edit: Edit) => boolean): boolean {
 }
 
 /**
- * A file with what became of a copy of it. Its status and what was written below the copied text stay: our notes, and what
- * people added. Null: both were changed in the same place, or the copy in its front matter, whose status alone is ours.
+ * The file with the edits of its copy. Keeps its status and text added below: Reprise's notes, and people's. Null: both
+ * changed in the same place, or the copy changed its front matter beyond the status.
  */
 export function joinCopy(text: string, { was, now }: FileCopy): string | null {
   const [file, before, after] = [partsOf(text), partsOf(was), partsOf(now)];
@@ -311,7 +311,7 @@ export function joinCopy(text: string, { was, now }: FileCopy): string | null {
   return ticked === null ? null : over(ticked);
 }
 
-/** Null: it has no front matter, or a damaged one. `head` says the same of every status. */
+/** Null: no valid front matter. `head` is the same for every status. */
 function partsOf(text: string): { readonly head: string; readonly body: string } | null {
   try {
     const file = fileIn(text, "copy");
@@ -325,7 +325,7 @@ function partsOf(text: string): { readonly head: string; readonly body: string }
   }
 }
 
-/** Null: more was changed than boxes were ticked, or a line with a box stands there more than once, or not any more. */
+/** Null: more changed than ticked boxes, or a line with a box is missing or occurs twice. */
 function withTicks(body: string, old: readonly string[], edited: readonly string[]): string | null {
   const lines = body.split("\n");
   if (old.length !== edited.length) return null;

@@ -1,8 +1,8 @@
 /**
- * Where issues come from and go back to: one interface, and what all sources check alike.
+ * The interface of issue sources, and checks that all sources share.
  *
- * `test/contracts/source.ts` holds the cases that every source must pass. A source changes only what it was told to change:
- * whatever else stands in a file or on a server stays as it is. All texts of an issue are untrusted.
+ * Every source must pass `test/contracts/source.ts`. A source changes only the requested fields; everything else in a
+ * file or on a server stays. All texts of an issue are untrusted.
  */
 import { Fault, type FaultCode } from "../../core/faults.ts";
 
@@ -13,24 +13,24 @@ export interface Issue {
   readonly title: string;
   readonly body: string;
   readonly status: IssueStatus;
-  /** As the source spells it, where that is another word. */
+  /** The source's own word, if different. */
   readonly statusWord?: string;
-  /** 0 is the most urgent, 4 the least; 2 where nothing is said. */
+  /** From 0, the most urgent, to 4. Default: 2. */
   readonly priority: number;
   /** Ids of issues that must be closed first. */
   readonly dependencies: readonly string[];
   readonly parent: string | null;
-  /** It only holds others together; nobody works on it. */
+  /** Groups other issues; batches do not work on it. */
   readonly epic: boolean;
-  /** Written by somebody who has no say in the repository. Absent: by somebody who has. */
+  /** The author has no role in the repository. Absent: the author has. */
   readonly stranger?: true;
-  /** Oldest first, without our own notes. Absent: there are none, or `Source.comments` has to be asked. */
+  /** Oldest first, without Reprise's notes. Absent: none, or `IssueSource.comments` has them. */
   readonly comments?: readonly IssueComment[];
 }
 
-/** Said under an issue by somebody else than us. */
+/** A comment on an issue that Reprise did not write. */
 export interface IssueComment {
-  /** Null: the source does not say. */
+  /** Null: unknown. */
   readonly author: string | null;
   readonly text: string;
   /** As of an issue. */
@@ -40,37 +40,37 @@ export interface IssueComment {
 export interface IssueSource {
   /** For people: `.beads/issues.jsonl`, `issues/`, `GitHub acme/shop`. */
   readonly name: string;
-  /** How long to wait between two lists with `--watch`: files may be looked at often, other people's servers not. */
+  /** Time between two lists with `--watch`: short for files, longer for servers. */
   readonly restMs: number;
   /** In the source's own order. */
   list(): Promise<IssueList>;
-  /** As it is by now, whatever is wrong with others. Not there: `issue_unknown`, or `issues_missing`. */
+  /** The present issue, even if others are invalid. Faults: `issue_unknown`, `issues_missing`. */
   one(id: string): Promise<Issue>;
-  /** False: somebody else has claimed or closed it since it was listed as `from`; nothing was changed. */
+  /** False: its status is no longer `from`; nothing changed. */
   claim(id: string, from: IssueStatus): Promise<boolean>;
   close(id: string, reason: string): Promise<void>;
-  /** For whoever looks at the issue next. */
+  /** Adds a note for people. */
   note(id: string, text: string): Promise<void>;
   /** As `Issue.comments`. Absent: a listed issue has them all. */
   comments?(id: string): Promise<readonly IssueComment[]>;
-  /** The file that holds this issue alone, below the top of the repository. Absent: there is none. */
+  /** The issue's own file, relative to the repository. Absent: no such file. */
   fileOf?(id: string): string;
-  /** Writes into that file what became of another copy of it. False: that cannot be joined with what stands there. */
+  /** Applies the edits of another copy to that file. False: the edits conflict. */
   join?(id: string, copy: FileCopy): Promise<boolean>;
 }
 
-/** A copy of the file of an issue, such as that in an agent's worktree. */
+/** A copy of an issue's file, such as in an agent's worktree, before and after its edits. */
 export interface FileCopy {
   readonly was: string;
   readonly now: string;
 }
 
-/** What we say under an issue. It is for people, and never becomes part of a prompt. */
+/** Notes in issues are for people, and never become part of a prompt. */
 export function doneNote(engine: string, handle: string | null, where: string): string {
   return `Done by ${engine} (reprise run ${handle ?? "?"})${where}.`;
 }
 
-/** `command`: what goes on with it, from `reprise issues run --resume` on. */
+/** `command`: `reprise issues run --resume` with its options. */
 export function openNote(state: string, why: string, command: string): string {
   return `${state}: ${why} (${command} resumes it)`;
 }
@@ -92,7 +92,7 @@ export interface IssueList {
   readonly warnings: readonly string[];
 }
 
-/** An issue and where it stands, for messages: `file:line`. */
+/** An issue and its place for messages: `file:line`. */
 export interface LocatedIssue {
   readonly issue: Issue;
   readonly at: string;
@@ -106,7 +106,7 @@ export function isIssueId(id: string): boolean {
   return ID.test(id) && !id.includes("..") && !/\.lock$|\.$/.test(id);
 }
 
-/** Ids stand once, and no dependency leads back to its beginning. */
+/** Refuses repeated ids and circular dependencies. */
 export function checkedList(placed: readonly LocatedIssue[], warnings: readonly string[] = []): IssueList {
   const where = new Map<string, string>();
   for (const { issue, at } of placed) {
@@ -141,7 +141,7 @@ export function invalid(at: string, why: string): Fault {
   return new Fault("issues_invalid", `${at}: ${why}.`, { facts: { at, why } });
 }
 
-/** What a source says of an issue that it does not have any more. */
+/** Faults that mean that the issue is gone. */
 export const GONE: readonly FaultCode[] = ["issue_unknown", "issues_missing"];
 
 export function unknownIssue(id: string, source: string): Fault {
@@ -162,8 +162,8 @@ export function priorityOf(value: unknown): number | null {
 }
 
 /**
- * The ids along one circle of dependencies among issues that are not closed; null: there is none. Strangers' circles
- * hold up nobody but themselves. Never recurses.
+ * The ids of one circle of dependencies among open issues. Null: none. Ignores strangers' issues, which block no other.
+ * Does not recurse.
  */
 function findCycle(issues: readonly Issue[]): readonly string[] | null {
   const edges = new Map(
