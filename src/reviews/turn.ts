@@ -8,7 +8,7 @@ import { Latch } from "../lib/latch.ts";
 import type { AttemptResult, Deps, Limits, ResumeRequest, StopRequest, Watch } from "../run/run.ts";
 import { dirname } from "node:path";
 import type { QuestionAnswer, Outcome, Question, SeenEvent } from "../core/events.ts";
-import { exitCodeOf, Fault, type FaultCode } from "../core/faults.ts";
+import { exitCodeOf, Fault } from "../core/faults.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import type { TurnPlace } from "./review-service.ts";
 import { subjectOf } from "./pull-request.ts";

@@ -74,9 +74,7 @@ export async function openBeads(world: BeadsDeps, root: string): Promise<IssueSo
     name: BEADS_FILE,
     restMs: bd === null ? 2_000 : 15_000,
     list,
-    async one(id) {
-      return oneIn(bd === null ? (read() ?? "") : await bd("export"), id);
-    },
+    one: async (id) => oneIn(bd === null ? (read() ?? "") : await bd("export"), id),
     async claim(id, from) {
       if (bd === null)
         return change(id, (issue) =>
