@@ -13,6 +13,7 @@ import type { Observed, Stream } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import { type JsonObject, numberIn, stringIn } from "../lib/json.ts";
+import { Latch } from "../lib/latch.ts";
 import {
   type AttemptResult,
   type Deps,
@@ -88,9 +89,7 @@ class HeldAttempt implements Watch {
   #channel: Promise<Channel> | null = null;
   #controls: LiveControls | null = null;
   #observed: Observed;
-  #onStop: ((request: StopRequest) => void) | null = null;
-  /** A stop request from before the agent existed. */
-  #early: StopRequest | null = null;
+  readonly #stops = new Latch<StopRequest>();
   #interrupts = 0;
   /** On the monotonic clock. */
   #personTypedAt: number | null = null;
@@ -154,8 +153,7 @@ class HeldAttempt implements Watch {
   mute(): void {}
 
   onStop(listener: (request: StopRequest) => void): void {
-    this.#onStop = listener;
-    if (this.#early !== null) listener(this.#early);
+    this.#stops.listen(listener);
   }
 
   /** The attempt is over or never began: notifies clients, and removes the socket before the lease is released. */
@@ -301,8 +299,7 @@ class HeldAttempt implements Watch {
   }
 
   #request(request: StopRequest): void {
-    if (this.#onStop === null) this.#early ??= request;
-    else this.#onStop(request);
+    this.#stops.send(request);
   }
 }
 
