@@ -1,6 +1,6 @@
 /** `reprise agent rm <id…>`: removes agents that have ended, with their runs. */
 import { exitCodeOf, Fault } from "../core/faults.ts";
-import { type Deps } from "../run/run.ts";
+import type { Deps } from "../run/run.ts";
 import { finishRemovals } from "../run/clean.ts";
 import { removeAgent, selectAgent } from "../supervisor/supervisor.ts";
 import { makeCommand, parse } from "./command.ts";

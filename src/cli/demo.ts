@@ -1,6 +1,6 @@
 /** `reprise demo`: a scripted agent dies during a turn, is resumed, and remembers. Uses the same code as any engine. */
 import { Fault } from "../core/faults.ts";
-import { type AttemptOptions, type Deps, resumeRun, startRun } from "../run/run.ts";
+import { type AttemptOptions, type Deps, RESUME_DEFAULTS, resumeRun, startRun } from "../run/run.ts";
 import { attemptOptions } from "./attempt-options.ts";
 import { makeCommand, parse } from "./command.ts";
 import { type Context, paint } from "./context.ts";
@@ -25,16 +25,7 @@ const START = {
   trustCwd: false,
   escrow: true,
 } as const;
-const RESUME = {
-  want: "resume",
-  damage: "refuse",
-  message: SECOND,
-  native: [],
-  keep: false,
-  env: [],
-  hasTerminal: false,
-  trustCwd: false,
-} as const;
+const RESUME = { ...RESUME_DEFAULTS, want: "resume", message: SECOND } as const;
 
 export async function run(args: readonly string[], context: Context): Promise<number> {
   const parser = makeCommand({

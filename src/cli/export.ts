@@ -13,7 +13,7 @@ import type { AgentRecord } from "../core/supervision.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
 import { type Redact, redactValue } from "../lib/secrets.ts";
-import { type Deps } from "../run/run.ts";
+import type { Deps } from "../run/run.ts";
 import { type InspectedAttempt, type Inspection, inspectRun, recognize } from "../run/inspect.ts";
 import { makeCommand, once, parse, text } from "./command.ts";
 import type { Context } from "./context.ts";

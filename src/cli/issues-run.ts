@@ -23,7 +23,7 @@ import {
   runBatch,
   damagedSessions,
 } from "../issues/issues.ts";
-import { type Deps } from "../run/run.ts";
+import type { Deps } from "../run/run.ts";
 import { findEngine, redactorFor, storableArgs } from "../run/engine-setup.ts";
 import { heldAccess } from "../run/engine-access.ts";
 import { attemptOptions } from "./attempt-options.ts";

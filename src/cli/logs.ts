@@ -15,7 +15,7 @@ import {
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Redact } from "../lib/secrets.ts";
-import { type Deps } from "../run/run.ts";
+import type { Deps } from "../run/run.ts";
 import { inspectRun, recognize, whyNotResumable } from "../run/inspect.ts";
 import { selectRun } from "../run/select.ts";
 import { count, makeCommand, once as option, oneOf, parse } from "./command.ts";

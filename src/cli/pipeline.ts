@@ -3,7 +3,7 @@ import type { DecisionRecord, PipelineRecord, StepRecord } from "../core/supervi
 import { formatDuration } from "../lib/duration.ts";
 import { harmless, harmlessLine, wholeSentences } from "../lib/harmless.ts";
 import { type Column, fitTable } from "../lib/table.ts";
-import { type Deps } from "../run/run.ts";
+import type { Deps } from "../run/run.ts";
 import { allEngines } from "../run/engine-setup.ts";
 import { findPipeline } from "../runbooks/runbooks.ts";
 import {

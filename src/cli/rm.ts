@@ -1,7 +1,7 @@
 /** `reprise rm <handle…>` */
 import { exitCodeOf, Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
-import { type Deps } from "../run/run.ts";
+import type { Deps } from "../run/run.ts";
 import { finishRemovals, removeRun } from "../run/clean.ts";
 import { selectRun } from "../run/select.ts";
 import { makeCommand, parse } from "./command.ts";

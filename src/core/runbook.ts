@@ -8,6 +8,9 @@ import type { agentSchema, RecordOf } from "./schemas.ts";
 
 export { type ActionName, ACTIONS, ERROR_MATCHES, type ErrorMatch, type Trigger, TRIGGERS } from "./kinds.ts";
 
+/** The message of a resume without one: an engine that only opens a conversation does not continue it. */
+export const CONTINUE_MESSAGE = "Continue where you left off.";
+
 type AgentRecord = RecordOf<typeof agentSchema>;
 
 const ALLOWED: Readonly<Record<Trigger, readonly ActionName[]>> = {

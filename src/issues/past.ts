@@ -4,7 +4,7 @@ import { isDirectory, movedWords } from "../state/state.ts";
 import { Fault, type FaultCode, FAULTS } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import { harmlessLine } from "../lib/harmless.ts";
-import { type Deps } from "../run/run.ts";
+import { type Deps, RESUME_DEFAULTS } from "../run/run.ts";
 import { dryRun, isUndecided, refusedStart } from "../run/inspect.ts";
 import { heldInRun } from "../run/engine-access.ts";
 import { selectRun } from "../run/select.ts";
@@ -276,12 +276,9 @@ async function faultWith(
 ): Promise<Fault | null> {
   try {
     await dryRun(deps, run, {
+      ...RESUME_DEFAULTS,
       ...asked,
-      damage: "refuse",
       message: "",
-      keep: false,
-      env: [],
-      hasTerminal: false,
       trustCwd: run.launch.trustCwd,
     });
     return null;

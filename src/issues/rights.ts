@@ -9,7 +9,7 @@ import { harmlessLine } from "../lib/harmless.ts";
 import { arrayIn, stringIn } from "../lib/json.ts";
 import type { Redact } from "../lib/secrets.ts";
 import { shellLine } from "../lib/shell.ts";
-import { type Deps } from "../run/run.ts";
+import type { Deps } from "../run/run.ts";
 import { findEngine, storableArgs } from "../run/engine-setup.ts";
 import { engineDefaults, widerNow } from "../run/engine-access.ts";
 import { RESUMPTION_FAILED } from "./decide.ts";

@@ -4,7 +4,7 @@
  */
 import type { DeniedCall, Outcome } from "../core/events.ts";
 import { Fault, type FaultCode } from "../core/faults.ts";
-import { type AttemptResult, resumeRun, startRun, type Watch } from "../run/run.ts";
+import { type AttemptResult, RESUME_DEFAULTS, resumeRun, startRun, type Watch } from "../run/run.ts";
 import { tellsTools } from "../run/engine-access.ts";
 import { firstPrompt, type SentIssue, sentOf } from "./prompt.ts";
 import { repositorySlug } from "./repository.ts";
@@ -137,16 +137,13 @@ async function resumeTurn(
     progress.context.deps,
     {
       ...attemptOptions(progress),
+      ...RESUME_DEFAULTS,
       selector: handle,
       want,
-      damage: "refuse",
       message: words,
       // What it began with is the run's own.
       native: progress.begunNow ? [] : progress.over,
       anew: newOptions(progress),
-      keep: false,
-      env: [],
-      hasTerminal: false,
       trustCwd: progress.context.options.trustCwd,
     },
     watch,

@@ -4,6 +4,7 @@
  *
  * The code that starts Codex loads when a turn begins: the first frame of a UI does not need it.
  */
+import { Latch } from "../lib/latch.ts";
 import type { AttemptResult, Deps, Limits, ResumeRequest, StopRequest, Watch } from "../run/run.ts";
 import { dirname } from "node:path";
 import type { QuestionAnswer, Outcome, Question, SeenEvent } from "../core/events.ts";
@@ -81,8 +82,7 @@ class LiveTurn implements ReviewTurn {
   #asked = false;
   /** A stop was requested. */
   #stopped = false;
-  #onStop: ((request: StopRequest) => void) | null = null;
-  #early: StopRequest | null = null;
+  readonly #stops = new Latch<StopRequest>();
 
   constructor(deps: Deps, options: TurnOptions, context: TurnContext) {
     this.#deps = deps;
@@ -126,7 +126,7 @@ class LiveTurn implements ReviewTurn {
       return await this.#run();
     } finally {
       unlisten?.();
-      this.#onStop = null;
+      this.#stops.forget();
       for (const id of [...this.#open.keys()]) this.#settled(id);
     }
   }
@@ -167,7 +167,7 @@ class LiveTurn implements ReviewTurn {
     const { comments, resume } = order;
     if (comments.length === 0) throw new Fault("usage", "There are no comments to send to Codex.");
     const [
-      { resumeRun, startRun },
+      { RESUME_DEFAULTS, resumeRun, startRun },
       { ownRules },
       { redactorFor, withoutRepository },
       { composePrompt, markOf, omissionsIn },
@@ -199,8 +199,8 @@ class LiveTurn implements ReviewTurn {
     // Codex works in this clone, whatever repository the environment names.
     const deps = { ...this.#deps, env: withoutRepository(this.#deps.env) };
     if (resume !== null) {
-      const again = { want: "resume", damage: "refuse", keep: false, hasTerminal: false } as const;
-      return await resumeRun(deps, { ...shared, ...again, selector: resume.handle }, watch);
+      const request = { ...RESUME_DEFAULTS, ...shared, want: "resume", selector: resume.handle } as const;
+      return await resumeRun(deps, request, watch);
     }
     return await startRun(
       deps,
@@ -275,10 +275,7 @@ class LiveTurn implements ReviewTurn {
       status() {},
       live() {},
       mute() {},
-      onStop: (listener) => {
-        this.#onStop = listener;
-        if (this.#early !== null) listener(this.#early);
-      },
+      onStop: (listener) => this.#stops.listen(listener),
       recorded: (run, attempt) => this.#recorded(recorder, { run, attempt, omissions }),
       wire: (direction, line) => recorder.line(direction, line),
       events: (seen) => this.#events(recorder, seen, marks),
@@ -340,8 +337,7 @@ class LiveTurn implements ReviewTurn {
 
   #stop(request: StopRequest): void {
     this.#stopped = true;
-    if (this.#onStop === null) this.#early ??= request;
-    else this.#onStop(request);
+    this.#stops.send(request);
   }
 
   /** Codex ended on its own, and no message explains why. */

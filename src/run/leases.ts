@@ -19,7 +19,7 @@ import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
-import type { Lease, LeaseOwner } from "../store/store.ts";
+import { type Lease, type LeaseOwner, runLeaseKey } from "../store/store.ts";
 import { batchHoldOf, type Deps } from "./deps.ts";
 import { forsakeAgent, ownerGoneFile } from "./agent-locks.ts";
 
@@ -28,7 +28,6 @@ const LOOK_MS = 100;
 const PATIENT_LOOKS = 3;
 /** An owner whose attempt has ended only puts the copy of the session away. */
 const FINISHING_LOOKS = 300;
-export const runKey = (runId: string): string => `run:${runId}`;
 export const sessionKey = (engine: string, session: string): string => `session:${engine}:${session}`;
 
 export class RunLease implements AsyncDisposable {
@@ -175,7 +174,7 @@ async function holdFree(deps: Deps, run: RunRecord): Promise<RunLease> {
     if (isWorking) break;
     await sleep(LOOK_MS);
   }
-  const answer = await deps.store.acquireLease(runKey(run.runId), owner(deps), (other) =>
+  const answer = await deps.store.acquireLease(runLeaseKey(run.runId), owner(deps), (other) =>
     ownerLives(deps, other),
   );
   if (answer.held) return new RunLease(deps, answer.lease);
@@ -184,7 +183,7 @@ async function holdFree(deps: Deps, run: RunRecord): Promise<RunLease> {
 
 /** Takes the run if nobody alive has it. */
 export async function tryHoldRun(deps: Deps, runId: string): Promise<RunLease | null> {
-  const answer = await deps.store.acquireLease(runKey(runId), owner(deps), (other) =>
+  const answer = await deps.store.acquireLease(runLeaseKey(runId), owner(deps), (other) =>
     ownerLives(deps, other),
   );
   return answer.held ? new RunLease(deps, answer.lease) : null;
@@ -211,7 +210,7 @@ export function isDead({ processes }: Pick<Deps, "processes">): (pid: number) =>
 
 /** The live owner of a run, or null when nobody owns it. */
 export async function liveOwner(deps: Deps, runId: string): Promise<LeaseOwner | null> {
-  const lease = await deps.store.getLease(runKey(runId));
+  const lease = await deps.store.getLease(runLeaseKey(runId));
   return lease !== null && ownerLives(deps, lease.owner) ? lease.owner : null;
 }
 
@@ -226,8 +225,8 @@ function owner(deps: Deps): LeaseOwner {
 /** The handle of the run for which this owner holds a session: a fork, say, of the run that was asked for. Null: of none. */
 async function workedOnBy({ store }: Deps, session: Lease): Promise<string | null> {
   const runIds = (await store.listLeases())
-    .filter(({ key, owner: by }) => key.startsWith(runKey("")) && isSameOwner(by, session.owner))
-    .map(({ key }) => key.slice(runKey("").length));
+    .filter(({ key, owner: by }) => key.startsWith(runLeaseKey("")) && isSameOwner(by, session.owner))
+    .map(({ key }) => key.slice(runLeaseKey("").length));
   for (const runId of runIds) {
     const run = await store.getRun(runId);
     if (run?.sessions.some(({ value }) => sessionKey(run.agentName, value) === session.key) === true)
@@ -279,7 +278,7 @@ export function elsewhere(deps: Deps, by: LeaseOwner, handle: string): string | 
  */
 export async function forsake(deps: Deps, run: RunRecord): Promise<boolean> {
   const { store, processes } = deps;
-  const lease = await store.getLease(runKey(run.runId));
+  const lease = await store.getLease(runLeaseKey(run.runId));
   if (lease !== null && processes.examine(lease.owner) === "lives") return false;
   if (!(await forsakeAgent(deps, run))) return false;
   // The word must hold for those who read the directory, too: they would take the owner for one that may live.
@@ -300,9 +299,10 @@ export async function forsake(deps: Deps, run: RunRecord): Promise<boolean> {
 export async function forsakeUnrecorded(deps: Deps, handle: string): Promise<string | null> {
   assertOwnState(deps);
   const { store, processes } = deps;
-  const isMeant = ({ key }: Lease) => key.startsWith(runKey("")) && key.endsWith(`-${handle.toLowerCase()}`);
+  const isMeant = ({ key }: Lease) =>
+    key.startsWith(runLeaseKey("")) && key.endsWith(`-${handle.toLowerCase()}`);
   const [lease, ...others] = handle.length === 8 ? (await store.listLeases()).filter(isMeant) : [];
-  const runId = lease?.key.slice(runKey("").length);
+  const runId = lease?.key.slice(runLeaseKey("").length);
   if (lease === undefined || runId === undefined || others.length > 0) return null;
   if ((await store.findByHandle(handle.toLowerCase())).length > 0) return null;
   if (processes.examine(lease.owner) === "lives") return null;

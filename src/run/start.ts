@@ -14,7 +14,7 @@ import type { Watch } from "./attempt/job.ts";
 import { assertHiddenMessage, redactorFor, withRightsFiles } from "./launch.ts";
 import { assertNoChoice, leaseRun } from "./leases.ts";
 import { assertStartable, newRun, newRunId, recordRun, warnOfUnresumable } from "./new-run.ts";
-import type { ResumeOptions } from "./resume/options.ts";
+import { RESUME_DEFAULTS, type ResumeOptions } from "./resume/options.ts";
 import { resumeRun } from "./resume/resume.ts";
 import { selectRunDir } from "./select.ts";
 import { assertNobodyIn } from "./stop.ts";
@@ -130,7 +130,7 @@ async function startInRun(
   const hasTerminal = request.terminal !== null;
   return resumeRun(
     deps,
-    { ...request, selector: run.runId, want: "fresh", damage: "refuse", keep: false, hasTerminal },
+    { ...RESUME_DEFAULTS, ...request, selector: run.runId, want: "fresh", hasTerminal },
     watch,
   );
 }

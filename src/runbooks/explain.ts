@@ -1,6 +1,6 @@
 /** Explains what a runbook does at a trigger. Pure; `supervisor/decide.ts` makes the decisions. */
 import type { TroubleKind } from "../core/events.ts";
-import type { AgentDefinition, PolicyEntry, Trigger } from "../core/runbook.ts";
+import { type AgentDefinition, CONTINUE_MESSAGE, type PolicyEntry, type Trigger } from "../core/runbook.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 
@@ -90,7 +90,7 @@ function does(entry: PolicyEntry, about: About): readonly string[] {
 }
 
 function nudgeText(entry: PolicyEntry, agent: AgentDefinition): string {
-  const message = quoted(entry.message ?? "Continue where you left off.");
+  const message = quoted(entry.message ?? CONTINUE_MESSAGE);
   return agent.mode === "headless"
     ? `Reprise resumes the conversation with ${message}`
     : `Reprise types ${message} into its UI, never while it asks for permission`;
@@ -108,8 +108,7 @@ function resumes(entry: PolicyEntry, { trouble }: About): readonly string[] {
 function resumeText(entry: PolicyEntry): string {
   const lost =
     "if there is no conversation, or the engine and Reprise have both lost it, Reprise starts a new one and reports it";
-  if (entry.message === null)
-    return `the conversation continues with "Continue where you left off."; ${lost}`;
+  if (entry.message === null) return `the conversation continues with ${quoted(CONTINUE_MESSAGE)}; ${lost}`;
   return entry.append
     ? `the conversation continues with ${quoted(entry.message)}; ${lost}`
     : `a new conversation begins with ${quoted(entry.message)} (append = true would continue the old one)`;

@@ -14,7 +14,7 @@ export type {
   Store,
   StoredEvent,
 } from "./contract.ts";
-export { identityIn, judgeOwner } from "./lease.ts";
+export { identityIn, judgeOwner, runLeaseKey } from "./lease.ts";
 
 /** The embedded store: one SQLite file, created if missing. The directory must exist. */
 export async function openStore(path: string, options: OpenOptions = {}): Promise<Store> {

@@ -5,18 +5,18 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
-import type { PolicyEntry } from "../core/runbook.ts";
+import { CONTINUE_MESSAGE, type PolicyEntry } from "../core/runbook.ts";
 import type { AgentRecord } from "../core/supervision.ts";
 import { type HolderLink, launchHolder } from "../detached/detached.ts";
-import { type Deps, type ResumeRequest } from "../run/run.ts";
-import { dryRun, refusedStart } from "../run/inspect.ts";
+import { type Deps, RESUME_DEFAULTS, type ResumeRequest } from "../run/run.ts";
+import { dryRun, liveOwner, refusedStart } from "../run/inspect.ts";
 import { environmentAt, redactorFor } from "../run/engine-setup.ts";
 import { agentAttemptOptions, endAgent, endIfStopped, endRun, isActive } from "./agents.ts";
 import { escalate } from "./decisions.ts";
 import { plainEnv, runGate } from "../process/process.ts";
 import type { AgentSnapshot } from "./snapshot.ts";
 import { correctionAdvice } from "./pipelines.ts";
-import { type Alive, CONTINUE, planAgentResume, type AgentResumePlan } from "./plan.ts";
+import { type Alive, planAgentResume, type AgentResumePlan } from "./plan.ts";
 import type { Decided } from "./counts.ts";
 
 /** Everything that an action needs besides the facts. */
@@ -85,7 +85,7 @@ async function whyNoNewConversation(
   { agent }: AgentSnapshot,
   run: RunRecord,
 ): Promise<Fault | null> {
-  const message = agent.definition.prompt ?? CONTINUE;
+  const message = agent.definition.prompt ?? CONTINUE_MESSAGE;
   const fault = await faultOf(deps, run, requestFor(deps, agent, { want: "fresh", message }));
   return fault?.code === "option_unkept" || fault?.code === "would_widen" ? fault : null;
 }
@@ -98,7 +98,7 @@ function entryFor(agent: AgentRecord, decided: Decided): PolicyEntry | undefined
 }
 
 async function nudge(context: ActContext, snapshot: AgentSnapshot, decided: Decided): Promise<ActResult> {
-  const message = decided.message ?? CONTINUE;
+  const message = decided.message ?? CONTINUE_MESSAGE;
   if (snapshot.agent.definition.mode === "interactive")
     return typeMessage(context.link, message, decided.key);
   // A headless agent ends with its turn: the message starts the next one.
@@ -126,7 +126,7 @@ async function resume(context: ActContext, snapshot: AgentSnapshot, decided: Dec
     kill: how === "kill",
     fresh: how === "fresh",
   });
-  if (plan.do === "nudge") return typeMessage(context.link, plan.message ?? CONTINUE, decided.key);
+  if (plan.do === "nudge") return typeMessage(context.link, plan.message ?? CONTINUE_MESSAGE, decided.key);
   return startAttempt(context, snapshot, decided, plan);
 }
 
@@ -284,7 +284,11 @@ export async function whyNotContinued(deps: Deps, snapshot: AgentSnapshot): Prom
 async function whyNoContinuation(deps: Deps, { agent, run }: AgentSnapshot): Promise<Fault | null> {
   if (run === null || run.sessions.length === 0)
     return new Fault("session_unknown", "there is no conversation to continue");
-  const fault = await faultOf(deps, run, requestFor(deps, agent, { want: "resume", message: CONTINUE }));
+  const fault = await faultOf(
+    deps,
+    run,
+    requestFor(deps, agent, { want: "resume", message: CONTINUE_MESSAGE }),
+  );
   if (fault === null) return null;
   return priorOf(fault) !== null || fault.code === "session_damaged" ? fault : null;
 }
@@ -320,7 +324,11 @@ export async function planNewConversation(
  */
 export async function whyNeverStarts(deps: Deps, { agent, run }: AgentSnapshot): Promise<string | null> {
   if (run === null || run.status !== "failed") return null;
-  const fault = await faultOf(deps, run, requestFor(deps, agent, { want: "resume", message: CONTINUE }));
+  const fault = await faultOf(
+    deps,
+    run,
+    requestFor(deps, agent, { want: "resume", message: CONTINUE_MESSAGE }),
+  );
   const refused = fault?.facts["refused"];
   if (typeof refused !== "string" || refused.includes("--trust-cwd")) return null;
   return `${refused}. ${await correctionAdvice(deps, agent)}`;
@@ -333,15 +341,10 @@ function requestFor(
 ): ResumeRequest {
   return {
     ...agentAttemptOptions(deps, definition),
+    ...RESUME_DEFAULTS,
     selector: runId,
     ...wish,
-    damage: "refuse",
-    native: [],
-    keep: false,
-    env: [],
-    hasTerminal: false,
     supervised: true,
-    trustCwd: false,
     ...(definition.mode === "interactive" ? { ui: true } : {}),
   };
 }
@@ -350,8 +353,7 @@ function requestFor(
 async function waitUntilFree(deps: Deps, runId: string): Promise<RunRecord | null> {
   const deadline = deps.clock.mono() + RELEASE_MS;
   for (;;) {
-    const lease = await deps.store.getLease(`run:${runId}`);
-    if (lease === null || !deps.processes.isAlive(lease.owner) || deps.clock.mono() >= deadline)
+    if ((await liveOwner(deps, runId)) === null || deps.clock.mono() >= deadline)
       return deps.store.getRun(runId);
     await sleep(POLL_MS);
   }

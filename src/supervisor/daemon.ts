@@ -13,7 +13,7 @@ import { Fault } from "../core/faults.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { fieldIn, type JsonObject, numberIn, stringIn } from "../lib/json.ts";
 import { type Channel, listen, type Method } from "../ipc/ipc.ts";
-import { type Deps } from "../run/run.ts";
+import type { Deps } from "../run/run.ts";
 import { finishRemovals } from "../run/clean.ts";
 import { lockFile } from "../store/store.ts";
 import { type ActResult, gateMarker } from "./act.ts";

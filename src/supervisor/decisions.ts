@@ -7,7 +7,7 @@ import type { Trigger } from "../core/runbook.ts";
 import type { AgentRecord, DecisionOption, DecisionRecord } from "../core/supervision.ts";
 import { harmless, wholeSentences } from "../lib/harmless.ts";
 import { screenOf } from "../detached/detached.ts";
-import { type Deps } from "../run/run.ts";
+import type { Deps } from "../run/run.ts";
 import { offerFor, refusedStart } from "../run/inspect.ts";
 import { redactorFor } from "../run/engine-setup.ts";
 import type { Document } from "../store/store.ts";

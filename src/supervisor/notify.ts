@@ -9,7 +9,7 @@ import { Fault } from "../core/faults.ts";
 import type { DecisionRecord } from "../core/supervision.ts";
 import { harmlessJson, harmlessLine } from "../lib/harmless.ts";
 import { type Redact, redactValue } from "../lib/secrets.ts";
-import { type Deps } from "../run/run.ts";
+import type { Deps } from "../run/run.ts";
 import { redactorFor } from "../run/engine-setup.ts";
 import { plainEnv } from "../process/process.ts";
 

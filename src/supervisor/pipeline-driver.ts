@@ -8,7 +8,7 @@ import { isAbsolute, join, relative } from "node:path";
 import { Fault } from "../core/faults.ts";
 import type { AgentDefinition, RunbookSource, StepDefinition } from "../core/runbook.ts";
 import type { AgentRecord, PipelineRecord } from "../core/supervision.ts";
-import { type Deps } from "../run/run.ts";
+import type { Deps } from "../run/run.ts";
 import { environmentAt, redactorFor } from "../run/engine-setup.ts";
 import { plainEnv, runGate } from "../process/process.ts";
 import {

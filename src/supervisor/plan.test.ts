@@ -1,13 +1,7 @@
 /** The table "resume or fresh", row by row. The names of phase 5 of the specification are test names. */
 import { describe, expect, test } from "vitest";
-import { DEFAULT_MESSAGE } from "../run/resume/options.ts";
-import {
-  type Alive,
-  CONTINUE,
-  planAgentResume,
-  type AgentResumeFacts,
-  type AgentResumePlan,
-} from "./plan.ts";
+import { CONTINUE_MESSAGE } from "../core/runbook.ts";
+import { type Alive, planAgentResume, type AgentResumeFacts, type AgentResumePlan } from "./plan.ts";
 
 const SAY = "The limit is over.";
 const base: AgentResumeFacts = {
@@ -37,23 +31,29 @@ const rows: Record<string, [given: Partial<AgentResumeFacts>, then: AgentResumeP
     { message: SAY, append: true, prompt: "untouched" },
     { do: "resume", message: SAY, why: continued },
   ],
-  resume_without_message_uses_resume_session: [{}, { do: "resume", message: CONTINUE, why: continued }],
+  resume_without_message_uses_resume_session: [
+    {},
+    { do: "resume", message: CONTINUE_MESSAGE, why: continued },
+  ],
   resume_with_no_prior_session_falls_back: [
     { priorSession: "none" },
     { do: "fresh", message: "fix it", why: none },
   ],
   resume_agent_dead_attempts_recovery: [
     { alive: "no", mode: "headless" },
-    { do: "resume", message: CONTINUE, why: continued },
+    { do: "resume", message: CONTINUE_MESSAGE, why: continued },
   ],
   resume_agent_dead_no_session_history_fresh_spawn: [
     { alive: "no", mode: "headless", priorSession: "none" },
     { do: "fresh", message: "fix it", why: none },
   ],
-  "a bare resume ignores append": [{ append: true }, { do: "resume", message: CONTINUE, why: continued }],
+  "a bare resume ignores append": [
+    { append: true },
+    { do: "resume", message: CONTINUE_MESSAGE, why: continued },
+  ],
   "a lost conversation is put back from escrow": [
     { priorSession: "lost_but_escrow" },
-    { do: "resume", message: CONTINUE, why: restored },
+    { do: "resume", message: CONTINUE_MESSAGE, why: restored },
   ],
   "a message goes into the restored conversation": [
     { priorSession: "lost_but_escrow", message: SAY, append: true },
@@ -102,7 +102,7 @@ const rows: Record<string, [given: Partial<AgentResumeFacts>, then: AgentResumeP
   ],
   "alive and idle after its error: bare": [
     { alive: "idle_after_error" },
-    { do: "nudge", message: CONTINUE, why: told },
+    { do: "nudge", message: CONTINUE_MESSAGE, why: told },
   ],
   "alive and idle after its error: it gets a replacing message as well": [
     { alive: "idle_after_error", message: SAY },
@@ -110,13 +110,13 @@ const rows: Record<string, [given: Partial<AgentResumeFacts>, then: AgentResumeP
   ],
   "alive and idle after its error, with --kill": [
     { alive: "idle_after_error", kill: true },
-    { do: "kill_and_resume", message: CONTINUE, why: `Reprise ends it first; ${continued}` },
+    { do: "kill_and_resume", message: CONTINUE_MESSAGE, why: `Reprise ends it first; ${continued}` },
   ],
   unresponsive: [
     { alive: "unresponsive" },
     {
       do: "kill_and_resume",
-      message: CONTINUE,
+      message: CONTINUE_MESSAGE,
       why: `it does not answer, so Reprise ends it first; ${continued}`,
     },
   ],
@@ -162,8 +162,6 @@ describe("resume or fresh", () => {
   test.each(Object.entries(rows))("%s", (_name, [given, then]) => {
     expect(planAgentResume({ ...base, ...given })).toEqual(then);
   });
-
-  test("a bare resume says the same as `reprise resume`", () => expect(CONTINUE).toBe(DEFAULT_MESSAGE));
 });
 
 describe("over every combination", () => {

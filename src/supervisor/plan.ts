@@ -2,7 +2,7 @@
  * Resume or fresh: the plan for the action `resume` and the command `agent resume`. Pure: facts in, one plan out, before
  * anything is started, typed or ended.
  */
-import type { AgentMode } from "../core/runbook.ts";
+import { type AgentMode, CONTINUE_MESSAGE } from "../core/runbook.ts";
 
 export interface AgentResumeFacts {
   /** The message of the runbook or the person. Null: none. */
@@ -32,9 +32,6 @@ export interface AgentResumePlan {
   readonly why: string;
 }
 
-/** `--resume` alone only opens a conversation, so a resume without a message sends this. */
-export const CONTINUE = "Continue where you left off.";
-
 export function planAgentResume(facts: AgentResumeFacts): AgentResumePlan {
   const { alive, kill, mode } = facts;
   if (alive === "no") return planNewProcess(facts);
@@ -43,7 +40,7 @@ export function planAgentResume(facts: AgentResumeFacts): AgentResumePlan {
   }
   if (kill || alive === "unresponsive") return endFirst(planNewProcess(facts), kill);
   if (alive === "idle_after_error" && mode === "interactive") {
-    const message = facts.message ?? CONTINUE;
+    const message = facts.message ?? CONTINUE_MESSAGE;
     return { do: "nudge", message, why: "it is alive, so Reprise types the message there" };
   }
   return refused(
@@ -59,11 +56,11 @@ function planNewProcess(facts: AgentResumeFacts): AgentResumePlan {
     return { do: "fresh", message, why: "the message replaces the prompt" };
   }
   if (priorSession === "present") {
-    return { do: "resume", message: message ?? CONTINUE, why: "the conversation continues" };
+    return { do: "resume", message: message ?? CONTINUE_MESSAGE, why: "the conversation continues" };
   }
   if (priorSession === "lost_but_escrow") {
     const why = "the conversation continues from the run's copy; the engine has lost its own";
-    return { do: "resume", message: message ?? CONTINUE, why };
+    return { do: "resume", message: message ?? CONTINUE_MESSAGE, why };
   }
   const lost =
     priorSession === "none"

@@ -5,7 +5,7 @@
 import { Fault } from "../core/faults.ts";
 import type { AgentDefinition, PipelineDefinition } from "../core/runbook.ts";
 import type { Redact } from "../lib/secrets.ts";
-import { type Deps } from "../run/run.ts";
+import type { Deps } from "../run/run.ts";
 import { allEngines, redactorFor, storableArgs } from "../run/engine-setup.ts";
 
 const INSTEAD = "Remove it, and name the variable or file that has it.";

@@ -8,7 +8,7 @@ import { Fault } from "../../core/faults.ts";
 import { type DialogueHooks, type LiveAgent, openAgent, openDialogue } from "../../drivers/drivers.ts";
 import { type FileLock, lockFile } from "../../store/store.ts";
 import type { Deps } from "../deps.ts";
-import { type Job, type Watch } from "./job.ts";
+import type { Job, Watch } from "./job.ts";
 import { attemptMarker, prepareLock } from "../agent-locks.ts";
 import type { Ledger } from "./ledger.ts";
 import { cannotBeEnded } from "../stop.ts";

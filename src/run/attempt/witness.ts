@@ -15,7 +15,7 @@ import { runsUnmarked, sessionFiles, Typed, writtenBy } from "../../drivers/driv
 import type { Command, FoundSession } from "../../engines/engine.ts";
 import { disown, observe, sessionOf, settle, unsaid } from "../conversation.ts";
 import { type Deps, isoNow } from "../deps.ts";
-import { type AttemptEnd, type Job } from "./job.ts";
+import type { AttemptEnd, Job } from "./job.ts";
 import { attemptMarker } from "../agent-locks.ts";
 import type { Ledger } from "./ledger.ts";
 import { newSession, openingOf, type AttemptSight } from "../recover.ts";

@@ -7,7 +7,8 @@ import type { RunRecord } from "../../core/records.ts";
 import { plural } from "../../lib/plural.ts";
 import { forgetAgent } from "../clean.ts";
 import { type Deps, isoNow } from "../deps.ts";
-import { runKey, sessionKey, tryHoldRun } from "../leases.ts";
+import { sessionKey, tryHoldRun } from "../leases.ts";
+import { runLeaseKey } from "../../store/store.ts";
 import { type FoundRun, liveOf, mend, orWarn, putAgentBack, readRunDirectory } from "./rebuild.ts";
 
 /**
@@ -116,7 +117,7 @@ async function giveToLive(deps: Deps, found: FoundRun): Promise<void> {
   const last = attempts.at(-1);
   if (last === undefined || liveOf([found], processes).length === 0) return;
   const owner = { ...last.owner, machine, renewedAtMs: clock.now() };
-  await store.acquireLease(runKey(run.runId), owner, () => false);
+  await store.acquireLease(runLeaseKey(run.runId), owner, () => false);
   const sessions = new Set([run.session.value, last.asked, ...last.reported.map(({ value }) => value)]);
   for (const value of sessions)
     if (value !== null)

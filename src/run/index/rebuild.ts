@@ -23,10 +23,10 @@ import type { Log, Processes } from "../../core/deps.ts";
 import { Fault } from "../../core/faults.ts";
 import type { AttemptRecord, RunRecord } from "../../core/records.ts";
 import type { AgentRecord } from "../../core/supervision.ts";
-import { type Damage, type Lease, openStore, type Store } from "../../store/store.ts";
+import { type Damage, type Lease, openStore, runLeaseKey, type Store } from "../../store/store.ts";
 import { observe } from "../conversation.ts";
 import type { Deps } from "../deps.ts";
-import { liveOwner, runKey, sessionKey } from "../leases.ts";
+import { liveOwner, sessionKey } from "../leases.ts";
 import { lostIn, ownerGoneFile, type Unrecorded, unrecordedAgent } from "../agent-locks.ts";
 
 export interface Rebuilt {
@@ -230,7 +230,7 @@ async function leasesOfLive(
   for (const { run, attempts } of live) {
     try {
       await using old = await open(state.indexPath);
-      const held = await old.getLease(runKey(run.runId));
+      const held = await old.getLease(runLeaseKey(run.runId));
       if (held === null) continue;
       const keys = new Set(run.sessions.map(({ value }) => sessionKey(run.agentName, value)));
       leases.push(held);

@@ -10,7 +10,7 @@ import { sessionFiles } from "../../drivers/drivers.ts";
 import type { Engine } from "../../engines/engine.ts";
 import type { earlierChoice } from "../../engines/engines.ts";
 import type { Deps } from "../deps.ts";
-import { runKey } from "../leases.ts";
+import { runLeaseKey } from "../../store/store.ts";
 import { attemptMarker, lostIn, ownerGoneFile, type Unrecorded } from "../agent-locks.ts";
 import { caughtUp } from "./catch-up.ts";
 import { agentsLeft } from "../stop.ts";
@@ -78,9 +78,10 @@ export async function assertMayChoose(
 /** Runs that somebody holds, but for this one. */
 async function liveRuns({ store, processes }: Deps, { runId }: RunRecord): Promise<readonly RunRecord[]> {
   const held = (await store.listLeases()).filter(
-    ({ key, owner }) => key.startsWith(runKey("")) && key !== runKey(runId) && processes.isAlive(owner),
+    ({ key, owner }) =>
+      key.startsWith(runLeaseKey("")) && key !== runLeaseKey(runId) && processes.isAlive(owner),
   );
-  const runs = await Promise.all(held.map(({ key }) => store.getRun(key.slice(runKey("").length))));
+  const runs = await Promise.all(held.map(({ key }) => store.getRun(key.slice(runLeaseKey("").length))));
   return runs.filter((run) => run !== null);
 }
 

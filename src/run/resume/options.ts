@@ -1,8 +1,6 @@
 /** What a caller asks of a resume. */
 import type { AttemptRequest } from "../../engines/engine.ts";
 
-export const DEFAULT_MESSAGE = "Continue where you left off.";
-
 export interface ResumeOptions {
   readonly want: "resume" | "fork" | "fresh";
   /** Which of the run's sessions: an id, or its first 8 or more characters. Absent: the newest in which anything was said. */
@@ -11,7 +9,7 @@ export interface ResumeOptions {
   readonly damage: "refuse" | "restore" | "ignore";
   /** Which copy goes back: 8 or more characters of its id, as `show` prints it. Absent: the newest that has more. */
   readonly copy?: string;
-  /** Null: the UI again if the run was interactive, which needs a terminal; else `DEFAULT_MESSAGE`. */
+  /** Null: the UI again if the run was interactive, which needs a terminal; else `CONTINUE_MESSAGE`. */
   readonly message: string | null;
   readonly native: readonly string[];
   /**
@@ -37,3 +35,13 @@ export interface ResumeOptions {
   /** The id of the run that a fork becomes. Absent: nobody runs it (`--dry-run`). */
   readonly forkAs?: string;
 }
+
+/** A plain resume in a program's name: with the run's own options, and no person at a terminal. */
+export const RESUME_DEFAULTS = {
+  damage: "refuse",
+  native: [],
+  keep: false,
+  env: [],
+  hasTerminal: false,
+  trustCwd: false,
+} as const satisfies Partial<ResumeOptions>;

@@ -3,6 +3,7 @@
  * so that `--dry-run` and a real resume are the same up to here.
  */
 import type { Redact } from "../../lib/secrets.ts";
+import { CONTINUE_MESSAGE } from "../../core/runbook.ts";
 import type { AttemptKind, Escrow, RunRecord } from "../../core/records.ts";
 import type { AttemptRequest, Command, Engine, Located } from "../../engines/engine.ts";
 import { keepNative } from "../../engines/engines.ts";
@@ -24,8 +25,8 @@ import {
 } from "../launch.ts";
 import { assertNoBatch } from "../leases.ts";
 import { anewIn, folderIn, reopensUi } from "../new-run.ts";
-import { type ResumePlan } from "./plan.ts";
-import { DEFAULT_MESSAGE, type ResumeOptions } from "./options.ts";
+import type { ResumePlan } from "./plan.ts";
+import type { ResumeOptions } from "./options.ts";
 import {
   assertNotOpenElsewhere,
   assertUsable,
@@ -113,7 +114,7 @@ function askFor(deps: Deps, engine: Engine, { run, wish, seen, plan }: Asking): 
   return {
     kind,
     interactive,
-    message: interactive ? wish.message : (wish.message ?? DEFAULT_MESSAGE),
+    message: interactive ? wish.message : (wish.message ?? CONTINUE_MESSAGE),
     session: plan.do === "continue" ? plan.session : newSession(),
     forkTo: kind === "fork" ? newSession() : null,
     given: run.launch.given,
