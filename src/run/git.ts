@@ -1,5 +1,5 @@
 /**
- * Git, asked so that no setting of a repository can run a program or hide work. An agent can write a repository's
+ * Runs git so that no setting of a repository can run a program or hide work. An agent can write a repository's
  * configuration, so only the user's own (global and system) settings may name programs; filters such as LFS come from there.
  */
 import { isUtf8 } from "node:buffer";
@@ -19,14 +19,14 @@ export interface GitOptions {
   readonly encoding?: "utf8" | "latin1";
 }
 
-/** One repository, asked as often as needed. */
+/** Runs git commands in one repository. */
 export type Git = (args: readonly string[], options?: GitOptions) => Promise<ToolResult>;
 
 const TIMEOUT_MS = 60_000;
-/** More settings than any repository has by honest means. */
+/** More settings than any honest repository has. */
 const MOST_SETTINGS = 5_000;
 
-/** Settings that hold for every question, whatever the repository says. */
+/** Settings for every call, over those of the repository. */
 const FIXED: readonly (readonly [string, string])[] = [
   ["core.hooksPath", "/dev/null"],
   ["core.fsmonitor", "false"],
@@ -38,7 +38,7 @@ const FIXED: readonly (readonly [string, string])[] = [
   ["credential.helper", ""],
   ["commit.gpgSign", "false"],
   ["tag.gpgSign", "false"],
-  // Asking for no grafts is not worth a hint.
+  // No hint about grafts.
   ["advice.graftFileDeprecated", "false"],
   ["gc.auto", "0"],
   ["maintenance.auto", "false"],
@@ -48,7 +48,7 @@ const FIXED: readonly (readonly [string, string])[] = [
   ["status.showUntrackedFiles", "normal"],
 ];
 
-/** Last words of settings whose value is a program, or leads to one. */
+/** The last words of settings whose value is a program or leads to one. */
 const PROGRAM =
   /\.(?:cmd|command|program|helper|driver|editor|pager|process|clean|smudge|textconv|external|uploadpack|receivepack|vcs|askpass|fsmonitor|sshcommand|gitproxy|difffilter|alternaterefscommand|packobjectshook|hookspath|path|tool|update)$/;
 const NEUTRAL: Readonly<Record<string, string>> = {
@@ -59,7 +59,7 @@ const NEUTRAL: Readonly<Record<string, string>> = {
 };
 
 const SETTINGS_FILES: ReadonlySet<string> = new Set(["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"]);
-/** Variables of the user that git is given: where the user's own settings are, and who commits. */
+/** The user's variables that git gets: the place of the user's own settings, and the author of commits. */
 const USER_VARIABLES = [
   "PATH",
   "HOME",
@@ -102,9 +102,9 @@ export async function openGit(deps: Deps, cwd: string, env: GitOptions["env"] = 
       ...(maxBytes === undefined ? {} : { maxBytes }),
       ...(stdin === undefined ? {} : { stdin }),
     });
-  // Reading settings runs nothing, and names those of included files too.
+  // Reading settings runs no program, and includes the settings of included files.
   const listed = await ask(["config", "--list", "--show-scope", "--null"]);
-  // Before git 2.26 nothing tells whose a setting is, so none is trusted.
+  // Before git 2.26 the origin of a setting is unknown, so none is trusted.
   const text =
     listed.code === 0 ? listed.stdout : withoutScope((await ask(["config", "--list", "--null"])).stdout);
   Object.assign(base, settingsEnv([...FIXED, ...overrides(text)]));
@@ -117,7 +117,7 @@ function withoutScope(listed: string): string {
   return settings.map((setting) => `local\0${setting}\0`).join("");
 }
 
-/** Every setting of the repository that names a program gets the user's own value, or none. */
+/** Gives every setting of the repository that names a program the user's value, or none. */
 export function overrides(listed: string): readonly (readonly [string, string])[] {
   const fields = listed.split("\0");
   const trusted = new Map<string, string>();
@@ -137,7 +137,7 @@ export function overrides(listed: string): readonly (readonly [string, string])[
     ...named.map(
       (key) => [key, trusted.get(key) ?? NEUTRAL[key.slice(key.lastIndexOf(".") + 1)] ?? ""] as const,
     ),
-    // A filter that the repository alone defines is off, so it must not be required either.
+    // A filter that only the repository defines is disabled, so it must not be required.
     ...[...filters].map((name) => [`${name}.required`, trusted.get(`${name}.required`) ?? "false"] as const),
   ];
 }
@@ -176,7 +176,7 @@ export function filtersOff(listed: string): ReadonlyMap<string, OffFilter> {
   return new Map(found.filter(([, { clean, smudge }]) => clean || smudge));
 }
 
-/** What the settings were when a repository was opened. */
+/** The settings of a repository when it was opened. */
 const LISTED = new WeakMap<Git, string>();
 
 interface Unfiltered {
@@ -186,7 +186,7 @@ interface Unfiltered {
   readonly required: boolean;
 }
 
-/** A filter that is off and that git would store, or check out, some of these paths with. With `index`, the attributes are those in it. */
+/** A disabled filter that git would need to store or check out some of these paths. With `index`, its attributes count. */
 export async function unfiltered(
   git: Git,
   way: "clean" | "smudge",
@@ -216,7 +216,7 @@ export async function unfiltered(
   return all.find(({ required }) => required) ?? all[0] ?? null;
 }
 
-/** Why git cannot convert these, and what makes Reprise run the filter. The program is the repository's, so it is not spelled out. */
+/** Why git cannot convert these files, and how to allow the filter. It does not print the program, which is the repository's. */
 export function filterWords({ filter, paths }: Unfiltered): { readonly why: string; readonly help: string } {
   const name = harmlessLine(filter, 100);
   const more = paths.length > 1 ? ` and ${paths.length - 1} more` : "";
@@ -227,7 +227,7 @@ export function filterWords({ filter, paths }: Unfiltered): { readonly why: stri
   };
 }
 
-/** What a checkout of the commit would have in its stored form instead of its own. */
+/** Files that a checkout of the commit would leave unconverted. */
 export async function unfilteredIn(deps: Deps, git: Git, commit: string): Promise<Unfiltered | null> {
   const index = join(deps.state.root, `.tmp-${process.pid}-${randomBytes(6).toString("hex")}`);
   const env = { GIT_INDEX_FILE: index };
@@ -243,7 +243,7 @@ export async function unfilteredIn(deps: Deps, git: Git, commit: string): Promis
   }
 }
 
-/** Names of all files of a large repository. */
+/** Enough for the names of all files of a large repository. */
 export const MOST_LISTED = 256 << 20;
 
 function settingsEnv(settings: readonly (readonly [string, string])[]): Record<string, string> {
@@ -255,7 +255,7 @@ function settingsEnv(settings: readonly (readonly [string, string])[]): Record<s
   return env;
 }
 
-/** What git keeps for this worktree alone. Null: its `.git` leads to no such directory. */
+/** Git's own directory for this worktree. Null: `.git` leads to no such directory. */
 export function gitDirectoryOf(tree: string): string | null {
   const named = /^gitdir: (.+)\n?$/.exec(readSmallText(join(tree, ".git")) ?? "")?.[1];
   const gitDir = named === undefined ? null : realPath(resolve(tree, named));
@@ -263,8 +263,8 @@ export function gitDirectoryOf(tree: string): string | null {
 }
 
 /**
- * Whether the repository knows this worktree by that directory. It knows a worktree that was moved with the state directory by the
- * path that it had.
+ * Whether the repository lists this worktree under that directory. A worktree that moved with the state directory is listed
+ * by its old path.
  */
 export function leadsBack(deps: Pick<Deps, "state" | "machine">, gitDir: string, tree: string): boolean {
   const known = readSmallText(join(gitDir, "gitdir"))?.trim() ?? "";
@@ -273,7 +273,7 @@ export function leadsBack(deps: Pick<Deps, "state" | "machine">, gitDir: string,
   return back !== null && back === realPath(join(tree, ".git"));
 }
 
-/** The repositories that a checkout at or above this directory cannot do without, also where others keep objects for it. */
+/** The repositories that a checkout at or above this directory needs, including those that keep objects for it. */
 export function repositoriesOf(directory: string): readonly string[] {
   for (let at = directory; ; at = dirname(at)) {
     const link = join(at, ".git");
@@ -294,16 +294,16 @@ export function repositoriesAt(path: string): readonly string[] {
   return readSmallText(join(path, "HEAD")) === null ? repositoriesOf(path) : [path, ...borrowedBy(path)];
 }
 
-/** The checkout at or above this directory and, of a worktree, the main one; none: it is in no repository. */
+/** The checkout at or above this directory and, for a worktree, the main checkout. Empty: not in a repository. */
 export function checkoutsOf(directory: string): readonly string[] {
   for (let at = directory; ; at = dirname(at)) {
     const link = join(at, ".git");
-    // An empty folder of that name is no repository.
+    // An empty folder with that name is not a repository.
     if (readSmallText(link)?.startsWith("gitdir: ") === true || realPath(join(link, "HEAD")) !== null) {
       const gitDir = gitDirectoryOf(at);
       const common = gitDir === null ? "" : commonOf(gitDir);
       const main = gitDir === null || common === "" ? null : realPath(resolve(gitDir, common));
-      // A worktree of a repository without a checkout has none to be known by.
+      // A bare repository has no main checkout.
       return [at, main !== null && basename(main) === ".git" ? dirname(main) : at];
     }
     if (dirname(at) === at) return [];
@@ -314,7 +314,7 @@ function commonOf(gitDir: string): string {
   return readSmallText(join(gitDir, "commondir"))?.trim() ?? "";
 }
 
-/** Where else git looks for the objects of a repository. */
+/** Other directories in which git looks for the objects of a repository. */
 export function alternatesOf(common: string): readonly string[] {
   return (readSmallText(join(common, "objects/info/alternates")) ?? "")
     .split("\n")
@@ -324,11 +324,11 @@ export function alternatesOf(common: string): readonly string[] {
 
 export interface Hidden {
   readonly path: string;
-  /** The file with the rule that hides it; empty: there is none. */
+  /** The file with the rule that hides it. Empty: no rule. */
   readonly source: string;
 }
 
-/** Which rule makes git ignore each of these untracked paths, which are given and told as bytes. */
+/** The rule that makes git ignore each of these untracked paths. Paths are bytes. */
 export async function hidingRules(git: Git, paths: readonly string[]): Promise<readonly Hidden[]> {
   // Git is asked in text.
   const texts = new Map(
@@ -346,7 +346,7 @@ export async function hidingRules(git: Git, paths: readonly string[]): Promise<r
   return paths.map((path) => ({ path, source: sources.get(path) ?? "" }));
 }
 
-/** Of what `cat-file --batch-check` says. */
+/** The commits in the output of `cat-file --batch-check`. */
 export function commitsIn(kinds: string): readonly string[] {
   return [...kinds.matchAll(/^([0-9a-f]+) commit /gm)].map(([, id = ""]) => id);
 }

@@ -273,15 +273,15 @@ const since: Record<string, [attempts: readonly AttemptRecord[], said: string | 
   "a copy of the last attempt lacks nothing": [[attempt(1, 1)], null],
   "an attempt that began later is not in it": [
     [attempt(1, 1), attempt(2, 20)],
-    "the copy is older than attempt 2: what was said there is not in it",
+    "the copy is older than attempt 2 and lacks later messages",
   ],
   "two attempts that began later are named": [
     [attempt(1, 1), attempt(2, 20), attempt(3, 30)],
-    "the copy is older than attempts 2, 3: what was said there is not in it",
+    "the copy is older than attempts 2, 3 and lacks later messages",
   ],
   "an attempt that was cut short after the copy was made": [
     [attempt(1, 8)],
-    "the copy was made while attempt 1 worked: what was said after that is not in it",
+    "the copy was made while attempt 1 worked and lacks later messages",
   ],
   "an attempt that ended in order has its whole turn in the copy": [
     [attempt(1, 8, { outcome: { result: "completed" } })],
