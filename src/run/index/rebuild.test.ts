@@ -545,7 +545,7 @@ test("an agent follows its own file, does not start again without its run, and u
     () => void makeAgent(done, "done"),
   );
   await using store = await openIndex();
-  expect(await catchUp(depsWith(store))).toContain("as the older index has them");
+  expect(await catchUp(depsWith(store))).toContain("as old as it is");
   expect(await store.listDocuments("agent", { open: true })).toEqual([]);
   expect((await store.getDocument("agent", "0000000a"))?.data).toMatchObject({ phase: "done" });
   expect((await store.getDocument("agent", "0000000b"))?.data).toMatchObject({ phase: "failed" });
