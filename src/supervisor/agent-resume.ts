@@ -6,7 +6,7 @@ import { isDirectory, movedState, movedWords } from "../state/state.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import type { AgentRecord, PipelineRecord } from "../core/supervision.ts";
-import { type Deps } from "../run/run.ts";
+import type { Deps } from "../run/run.ts";
 import { offerFor } from "../run/inspect.ts";
 import {
   type ActResult,
