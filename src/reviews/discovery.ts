@@ -9,7 +9,6 @@ import type { Outcome } from "../core/events.ts";
 import { isErrno } from "../core/errno.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunStatus } from "../core/records.ts";
-import { isErrno } from "../core/errno.ts";
 import { subjectOf } from "./pull-request.ts";
 import { isPassing, nameStart, openSession, SIDECAR_END, type Sidecar, whyOf } from "./sidecar.ts";
 import type { InterruptedSession, PullRequest } from "./reviews.ts";
