@@ -6,6 +6,7 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { checkOwnDirectory, type StateDir, storageFault } from "../state/state.ts";
 import type { Outcome } from "../core/events.ts";
+import { isErrno } from "../core/errno.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunStatus } from "../core/records.ts";
 import { subjectOf } from "./pull-request.ts";
