@@ -59,7 +59,7 @@ const DOORS: Record<string, RegExp> = {
 /** Files that a folder may have without those of its sub-folders, 16 by default: a command or an engine each, and the deepest module. */
 const MOST_FILES: Record<string, number> = {
   lib: 17,
-  cli: 50,
+  cli: 56,
   certify: 24,
   engines: 32,
   issues: 35,

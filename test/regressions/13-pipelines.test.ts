@@ -23,16 +23,16 @@ step = [{ name = "one", run = ["sh", "-c", "touch begun; sleep 600"] }]
   const id = await run(box, "p");
   await box.until("its command", () => existsSync(join(box.cwd, "begun")));
   const stopped = await box.run(["daemon", "stop"]);
-  expect(stopped.stdout).toContain(`Pipeline ${id} (p) stands still at step one until the supervisor runs`);
+  expect(stopped.stdout).toContain(`Pipeline ${id} (p) waits at step one until the daemon runs`);
   expect(stopped.stdout).toContain("Its command has ended");
-  const halted = "stands still: the supervisor is not running";
+  const halted = "does not continue: the daemon is not running";
   for (const command of [
     ["pipeline", "show", id],
     ["pipeline", "list"],
     ["agent", "show", agent],
   ]) {
     const { stdout, stderr } = await box.run(command);
-    expect(stderr).toContain("the supervisor is not running. Start it: reprise daemon start");
+    expect(stderr).toContain("the daemon is not running. Start it: reprise daemon start");
     if (command[0] === "pipeline") expect(stdout).toContain(halted);
   }
   const shown = (await box.run(["pipeline", "show", id])).stdout;
