@@ -75,7 +75,7 @@ export function parserOf(command: Declaration): Parser {
   return parser;
 }
 
-function usageOf({ args, options, dashes }: Declaration): string {
+export function usageOf({ args, options, dashes }: Declaration): string {
   const words = Object.entries(args).map(([name, { required, many }]) => {
     const word = many === true ? `${name}…` : name;
     return required === true ? `<${word}>` : `[${word}]`;
