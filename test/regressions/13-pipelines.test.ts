@@ -67,7 +67,7 @@ step = [{ name = "one", agent = "worker", on_done = "done" }]
   const next = await box.until("the new agent", () => box.runDirectories().at(-1)?.slice(-8));
   await box.run(["agent", "stop", next]);
   const failed = await shownAs(box, id, /failed: agent \w+ was stopped/);
-  expect(failed).toContain(`Go on: reprise pipeline resume ${id}`);
+  expect(failed).toContain(`Continue: reprise pipeline resume ${id}`);
   const resumed = await box.run(["agent", "resume", next]);
   expect(resumed.stdout).toContain(`does not go on with it: reprise pipeline resume ${id}`);
 });
