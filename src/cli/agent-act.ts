@@ -6,7 +6,7 @@ import { Fault } from "../core/faults.ts";
 import type { AgentRecord } from "../core/supervision.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { wrap } from "../lib/wrap.ts";
-import { type Deps } from "../run/run.ts";
+import type { Deps } from "../run/run.ts";
 import { finishRemovals } from "../run/clean.ts";
 import {
   commandToResume,

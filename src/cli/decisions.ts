@@ -7,7 +7,7 @@ import { harmless, harmlessLine, wholeSentences } from "../lib/harmless.ts";
 import { type Column, fitTable } from "../lib/table.ts";
 import { untilText } from "../lib/until.ts";
 import { widthOf } from "../lib/width.ts";
-import { type Deps } from "../run/run.ts";
+import type { Deps } from "../run/run.ts";
 import {
   ensureDaemon,
   getAgent,

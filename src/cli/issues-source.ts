@@ -10,7 +10,7 @@ import {
   repositoryRoot,
   type SourceOptions,
 } from "../issues/issues.ts";
-import { type Deps } from "../run/run.ts";
+import type { Deps } from "../run/run.ts";
 import { type Context, paint } from "./context.ts";
 import { choice, directory, type OptionsOf, text, withValue } from "./define.ts";
 import type { GoOn } from "./issues-go-on.ts";

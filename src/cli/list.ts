@@ -6,7 +6,7 @@ import type { RunRecord, RunStatus } from "../core/records.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
 import { table } from "../lib/table.ts";
-import { type BatchLease, type Deps } from "../run/run.ts";
+import type { BatchLease, Deps } from "../run/run.ts";
 import { listRuns } from "../run/select.ts";
 import type { RunFilter } from "../store/store.ts";
 import { type Context, paint, type Terminal } from "./context.ts";

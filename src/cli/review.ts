@@ -12,7 +12,7 @@ import {
   toMarkdown,
   type TurnOptions,
 } from "../reviews/reviews.ts";
-import { type Deps } from "../run/run.ts";
+import type { Deps } from "../run/run.ts";
 import { ALLOW_ENV, attemptOptions, readEnv, TIMEOUTS } from "./attempt-options.ts";
 import type { Context } from "./context.ts";
 import {
