@@ -28,17 +28,9 @@ import {
 } from "../issues/issues.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Deps } from "../run/run.ts";
-import { sourceOptions } from "./issues-look.ts";
-import {
-  byHandText,
-  goOnCommand,
-  isUnfinished,
-  optionWords,
-  parsedWords,
-  split,
-  textsIn,
-  withoutTrust,
-} from "./issues-options.ts";
+import { isUnfinished, textsIn } from "./issues-inherit.ts";
+import { byHandText, goOnCommand, optionWords, parsedWords, split, withoutTrust } from "./issues-options.ts";
+import { sourceOptions } from "./issues-source.ts";
 
 /** How to continue a recorded batch. Null: it is finished, or older than these records. */
 export interface GoOn {

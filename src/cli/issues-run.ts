@@ -27,73 +27,50 @@ import type { Deps } from "../run/run.ts";
 import { findEngine, redactorFor, storableArgs } from "../run/engine-setup.ts";
 import { heldAccess } from "../run/engine-access.ts";
 import { attemptOptions } from "./attempt-options.ts";
-import { parse } from "./command.ts";
 import type { Context } from "./context.ts";
+import { defineCommand } from "./define.ts";
 import { earlierJson, earlierOf, earlierText, goOnFirst } from "./issues-go-on.ts";
 import { BatchScreen, planLines, summaryLines } from "./issues-live.ts";
-import { sourceOptions } from "./issues-look.ts";
+import { assertKept, inherit, type Inherited, levelOf } from "./issues-inherit.ts";
 import {
-  assertKept,
   assertNoMark,
-  command,
+  DECLARATION,
   DEFAULT_ENGINE,
   goOnCommand,
-  inherit,
-  type Inherited,
-  levelOf,
   optionWords,
   type RunOptions,
 } from "./issues-options.ts";
+import { sourceOptions } from "./issues-source.ts";
 import { workingDirectory } from "./start.ts";
 
-export async function run(args: readonly string[], context: Context): Promise<number> {
-  const dashes = args.indexOf("--");
-  const native = dashes === -1 ? [] : args.slice(dashes + 1);
-  const parser = command();
-  const ownArgs = dashes === -1 ? args : args.slice(0, dashes);
-  try {
-    parse(parser, ownArgs);
-  } catch (error) {
-    throw (await import("./native-hint.ts")).withNativeHint(error, parser, {
-      args: ownArgs,
-      native,
-      engine: DEFAULT_ENGINE,
-      noPrompt: true,
-    });
-  }
-  const given: RunOptions = parser.opts();
-  assertNoMark(args);
-  assertCombination(given);
-  const [repo, ...rest] = parser.args;
-  if (rest.length > 0) throw new Fault("usage", "One repository at a time.");
-  if (given.scope !== undefined) parseScope(given.scope);
-  const cwd = workingDirectory(repo ?? ".");
-  const trust = {
-    runsAgents: given.dryRun === undefined,
-    plans: given.dryRun === true,
-    trustCwd: given.trustCwd === true,
-    badConfig: "refuse" as const,
-  };
-  const opened = await context.open({ cwd, ...trust });
-  const root = await repositoryRoot(opened, cwd);
-  const deps = root === cwd ? opened : await context.configure(opened, { cwd: root, ...trust });
-  const terms = inherit(given, native, batchHistory(deps, root).batches(), dashes !== -1);
-  const { options } = terms;
-  const batch = batchOptions(deps, context, given, terms);
-  checkKept(deps, given, terms, batch);
-  const source = await openSource(deps, root, sourceOptions(options));
-  const job = {
-    options,
-    terms,
-    deps,
-    batch,
-    place: { root, source },
-    named: repo === undefined ? null : cwd,
-  };
-  if (options.dryRun === true)
-    return showPlan(context, job, await withHint(terms, planBatch(deps, { root, source }, batch)));
-  return work(context, job);
-}
+export const run = defineCommand({
+  ...DECLARATION,
+  run: async ({ args: { repo }, options: given, rest, given: words }, context) => {
+    assertNoMark(words);
+    assertCombination(given);
+    if (given.scope !== undefined) parseScope(given.scope);
+    const cwd = workingDirectory(repo ?? ".");
+    const trust = {
+      runsAgents: given.dryRun === undefined,
+      plans: given.dryRun === true,
+      trustCwd: given.trustCwd === true,
+      badConfig: "refuse" as const,
+    };
+    const opened = await context.open({ cwd, ...trust });
+    const root = await repositoryRoot(opened, cwd);
+    const deps = root === cwd ? opened : await context.configure(opened, { cwd: root, ...trust });
+    const terms = inherit(given, rest ?? [], batchHistory(deps, root).batches(), rest !== null);
+    const { options } = terms;
+    const batch = batchOptions(deps, context, given, terms);
+    checkKept(deps, given, terms, batch);
+    const source = await openSource(deps, root, sourceOptions(options));
+    const named = repo === undefined ? null : cwd;
+    const job = { options, terms, deps, batch, place: { root, source }, named };
+    if (options.dryRun === true)
+      return showPlan(context, job, await withHint(terms, planBatch(deps, { root, source }, batch)));
+    return work(context, job);
+  },
+});
 
 /** An issue of the earlier batch may be gone. */
 async function withHint<T>({ taken, batch }: Inherited, planned: Promise<T>): Promise<T> {

@@ -85,7 +85,7 @@ test("an agent that `reprise stop` stopped is not started again, and says how to
     "a person stopped it; `reprise agent resume` continues it",
   ]);
   expect((await box.run(["daemon", "stop"])).stdout).toContain(
-    "Nobody keeps its 1 agent moving until it runs again.",
+    "1 agent is not supervised until it runs again.",
   );
   expect(await box.agent(["resume", id])).toMatchObject({ resumed: [id], skipped: [] });
   await box.until("its second turn", () => box.messages().length >= 2);
@@ -123,7 +123,7 @@ test("agents continue without the daemon, and the next daemon adopts them", asyn
   const listed = await box.run(["agent", "list"]);
   expect([listed.stdout, listed.stderr]).toEqual([
     expect.stringContaining(id),
-    expect.stringContaining("the supervisor is not running"),
+    expect.stringContaining("the daemon is not running"),
   ]);
   expect((await box.run(["daemon", "start"])).code).toBe(0);
   expect(await box.daemonPid()).not.toBe(daemon);

@@ -148,7 +148,7 @@ test("cancel stops the agent of a pipeline, and resume continues its conversatio
     `Pipeline ${id} is already cancelled.`,
   );
   const resumed = await box.run(["pipeline", "resume", id]);
-  expect([resumed.code, resumed.stdout]).toEqual([0, `Pipeline ${id} goes on at step work.\n`]);
+  expect([resumed.code, resumed.stdout]).toEqual([0, `Pipeline ${id} continues at step work.\n`]);
   const done = await shown(box, id, ({ phase }) => phase !== "active");
   expect([done.phase, done.steps[0]?.agents]).toEqual(["done", [agent]]);
   expect(box.messages()).toEqual(["work @@wait:600000", "Continue where you left off."]);
@@ -178,7 +178,7 @@ step = [{ name = "look", run = ["sh", "-c", "git branch --show-current > made; p
   expect(failed.steps[0]?.detail).toMatch(/failed with exit code 3\.\n.*workspaces/);
   expect(readFileSync(join(failed.workspace, "made"), "utf8")).toBe(`reprise/${id}\n`);
   const text = (await box.run(["pipeline", "show", id])).stdout;
-  expect(text).toContain(`Go on: reprise pipeline resume ${id}`);
+  expect(text).toContain(`Continue: reprise pipeline resume ${id}`);
   expect((await box.run(["status"])).stdout).toContain("No agents.");
 });
 

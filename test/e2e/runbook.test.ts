@@ -167,8 +167,8 @@ describe("list", () => {
 });
 
 test.each([
-  [["runbook", "chek"], "Did you mean check?"],
-  [["runbook"], "Missing required argument 'action'"],
+  [["runbook", "chek"], "Did you mean `reprise runbook check`?"],
+  [["runbook"], "Usage: reprise runbook <verb>"],
   [["runbook", "list", "x.toml"], "takes no files"],
 ])("%j is refused", async (args, why) => {
   const result = await box.run(args);

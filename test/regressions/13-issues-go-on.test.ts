@@ -45,8 +45,8 @@ describe("a batch that was stopped", () => {
     expect(result.stderr).toContain(`1 issue stayed in progress: ${printed}\n`);
     expect(box.text("a")).toContain(`(reprise issues run --resume ${words} resumes it)`);
     const here = `reprise issues run --resume ${words} ${rest}`;
-    expect((await box.run(["issues", "status"])).stdout).toContain(`Go on with it: ${here}\n`);
-    expect((await box.run(["issues", "show", "a"])).stdout).toContain(`Go on with it: ${here}\n`);
+    expect((await box.run(["issues", "status"])).stdout).toContain(`Continue it: ${here}\n`);
+    expect((await box.run(["issues", "show", "a"])).stdout).toContain(`Continue it: ${here}\n`);
     expect((await box.json(["issues", "status", "--cwd", box.cwd]))["resume"]).toBe(printed);
     // The mark that stands for a secret stops it before anything is begun.
     const typed = await box.run(["issues", "run", "--resume", "--", "--model", "[redacted]"]);

@@ -47,7 +47,7 @@ test("a batch whose config had a mistyped argument continues after its correctio
   expect(less.stderr).toContain("set the status of issues in progress to open");
   configure(box, "--model", "x", "--disallowedTools", "Bash");
   const status = (await box.run(["issues", "status"])).stdout;
-  expect(status).toContain(`Go on with it: ${command}\n`);
+  expect(status).toContain(`Continue it: ${command}\n`);
   expect(status).not.toContain("First correct");
   expect(await box.run(typed(command))).toMatchObject({ code: 0 });
   expect(box.statuses()).toEqual({ a: "closed" });
@@ -133,7 +133,7 @@ test("issues status offers no batch without issues, and names runs of lost issue
     expect(await box.json(["issues", "status"])).toMatchObject({ resume: null, orphans: [orphan] });
     const gone = (await box.run(["issues", "status"])).stdout;
     expect(gone).toContain(lost);
-    expect(gone).not.toContain("Go on with it");
+    expect(gone).not.toContain("Continue it:");
     writeFileSync(file(box, "a"), kept);
     expect(await box.json(["issues", "status"])).toMatchObject({ resume: command, orphans: [] });
     expect((await box.run(["issues", "status"])).stdout).not.toContain("no longer has it");
