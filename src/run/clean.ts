@@ -15,8 +15,8 @@ import { assertNoBatch, leaseRun, isDead, liveOwner } from "./leases.ts";
 import { assertAgentGone, assertAllRecorded, assertNoneUnknown } from "./agent-locks.ts";
 import { listRuns } from "./select.ts";
 import { endStrays } from "./stop.ts";
-import { conversationAtRisk } from "./resume/resumable.ts";
 import { gitDirectoryOf } from "./git.ts";
+import { conversationAtRisk } from "./unsaved-conversation.ts";
 import { workAtRisk } from "./unsaved.ts";
 
 export interface CleanOptions {

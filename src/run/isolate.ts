@@ -2,11 +2,13 @@
 import { dirname, join, relative, sep } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import {
+  directoryId,
   isDirectory,
   isOriginal,
   makeDirectory,
   type MovedState,
   movedState,
+  namesOf,
   realPath,
   resolveDirectory,
   stateMoved,
@@ -191,32 +193,39 @@ export interface Need {
 export async function neededBy(deps: Deps, run: RunRecord): Promise<Need | null> {
   const { runId, runDirectory } = run;
   const before = movedWith(run);
-  const roots = [
-    ...new Set([runDirectory, realPath(runDirectory) ?? runDirectory]),
-    ...(before === null ? [] : [join(before.from, "runs", runId)]),
-  ];
+  const roots = [...namesOf(runDirectory), ...(before === null ? [] : [join(before.from, "runs", runId)])];
   const all = Number.POSITIVE_INFINITY;
   const inside = (path: string) => roots.some((root) => isInside(path, root));
   const asked = roots.flatMap((root) => [{ below: root }, { cwd: root }]);
   const found = await Promise.all(asked.map((filter) => deps.store.listRuns({ ...filter, limit: all })));
   const there = found.flat().map((one): Neighbour => [one, one.cwd]);
   const running = await deps.store.listRuns({ status: "running", limit: all });
+  const ids = new Set(
+    ["", "work", "worktree"].flatMap((name) => directoryId(join(runDirectory, name)) ?? []),
+  );
+  const isThere = ({ cwd }: RunRecord) => above(cwd).some((path) => ids.has(directoryId(path) ?? ""));
+  const mounted = running.filter(isThere).map((one): Neighbour => [one, one.cwd]);
   const borrowing = running.flatMap((one) =>
-    repositoriesOf(one.cwd)
+    [...repositoriesOf(one.cwd), ...(one.engineHome === null ? [] : [realPath(one.engineHome) ?? ""])]
       .filter(inside)
       .map((path): Neighbour => [one, path]),
   );
   const needs: Need[] = [];
-  for (const [other, path] of [...there, ...borrowing]) {
+  for (const [other, path] of [...there, ...mounted, ...borrowing]) {
     if (other.runId === run.runId) continue;
     const same = path === run.cwd ? `the same directory, ${path}` : path;
-    const how =
-      path === other.cwd ? `works in ${same}` : `works in ${other.cwd}, whose repository is ${path}`;
+    const how = path === other.cwd ? `works in ${same}` : `works in ${other.cwd} and needs ${path}`;
     const stop = await howToStop(deps, other);
     // A run of a dead owner is not live, whatever its record says.
     if (stop !== null || path === other.cwd) needs.push({ handle: other.handle, how, stop });
   }
   return needs.find(({ stop }) => stop !== null) ?? needs[0] ?? null;
+}
+
+/** The directory and all above it. */
+function above(directory: string): readonly string[] {
+  const parent = dirname(directory);
+  return parent === directory ? [directory] : [directory, ...above(parent)];
 }
 
 /** A run and the directories that it needs. */

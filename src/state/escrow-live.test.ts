@@ -24,6 +24,7 @@ import {
   putBackLive,
   sourceOf,
   wholeOf,
+  wholesOf,
 } from "./escrow-live.ts";
 import { endsCopy, keepEscrow } from "./escrow.ts";
 
@@ -91,6 +92,42 @@ describe("several files at one place", () => {
     link("head\none\n");
     replace("head\none\ntwo\n");
     expect(textOf()).toEqual(["head\none\ntwo\n"]);
+  });
+
+  test("a file that begins like the old one and lacks a part of it replaces nothing", () => {
+    link("head\none\n");
+    replace("head\n");
+    expect(textOf()).toEqual(["head\none\n"]);
+    replace("head\none\ntwo\n");
+    expect(textOf()).toEqual(["head\none\ntwo\n"]);
+  });
+
+  test("a file that goes another way stands beside the old one, until one holds it", () => {
+    const texts = () =>
+      wholesOf(livePieces(run)).map((whole) => whole.map(({ path }) => readFileSync(path, "utf8")));
+    link("head\none\n");
+    replace("head\nuno\n");
+    expect(texts()).toEqual([["head\none\n"], ["head\nuno\n"]]);
+    replace("head\none\ntwo\n");
+    expect(texts()).toEqual([["head\nuno\n"], ["head\none\ntwo\n"]]);
+  });
+
+  test("a file that begins like two parts replaces them only if it holds both", () => {
+    link("head\none\n");
+    replace("two\n");
+    replace("head\none\n");
+    expect(textOf()).toEqual(["head\none\n", "two\n"]);
+    replace("head\none\ntwo\nthree\n");
+    expect(textOf()).toEqual(["head\none\ntwo\nthree\n"]);
+  });
+
+  test("long files are compared to their ends", () => {
+    const long = "x".repeat(1_500_000);
+    link(`${long}one\n`);
+    replace(`${long}two\n`);
+    expect(wholesOf(livePieces(run))).toHaveLength(2);
+    replace(`${long}two\nthree\n`);
+    expect(wholesOf(livePieces(run))).toHaveLength(2);
   });
 
   test("a file that begins differently continues the old one", () => {

@@ -23,8 +23,10 @@ import { lstat, openOwn, readRecord, removeQuietly, writeAtomic } from "./files.
 
 const RECORD = "live.json";
 const PIECE = /^live-(\d{1,6})$/;
-/** How many bytes of two files to compare for the same beginning. */
+/** How many bytes of the first lines of two files to compare. */
 const BEGINNING = 4096;
+/** How many bytes to compare at once. */
+const COMPARED = 1024 * 1024;
 /** Larger pieces are not joined while an agent works. */
 const MAX_ASSEMBLED = 32 * 1024 * 1024;
 
@@ -98,18 +100,58 @@ export function fileAt(path: string): LivePiece | null {
 }
 
 /**
- * The parts of the conversation in order: the last file with a new beginning, then what the engine wrote after the file
+ * The parts of the newest conversation in order: the file with its beginning, then what the engine wrote after the file
  * was deleted under it, which begins differently.
  */
 export function wholeOf(pieces: readonly LivePiece[]): readonly LivePiece[] {
-  let whole: readonly LivePiece[] = [];
+  return wholesOf(pieces).at(-1) ?? [];
+}
+
+/**
+ * Every conversation that the files hold, each as its parts, the newest last. A file that begins alike replaces the
+ * earlier parts only if it contains all their bytes: an engine's file can return from a backup, shorter than before.
+ */
+export function wholesOf(pieces: readonly LivePiece[]): readonly (readonly LivePiece[])[] {
+  let wholes: readonly (readonly LivePiece[])[] = [];
   for (const piece of pieces) {
-    const [first] = whole;
+    const last = wholes.at(-1);
     if (piece.size === 0) continue;
-    if (first === undefined || beginAlike(first.path, piece.path)) whole = [piece];
-    else whole = [...whole, piece];
+    if (last === undefined) wholes = [[piece]];
+    else if (!wholes.some(([first]) => first !== undefined && beginAlike(first.path, piece.path)))
+      wholes = [...wholes.slice(0, -1), [...last, piece]];
+    else if (!wholes.some((whole) => holdsPieces(whole, [piece])))
+      wholes = [...wholes.filter((whole) => !holdsPieces([piece], whole)), [piece]];
   }
-  return whole;
+  return wholes;
+}
+
+/** Do these files, joined, begin with all bytes of the others? In doubt they do not. */
+export function holdsPieces(whole: readonly LivePiece[], pieces: readonly LivePiece[]): boolean {
+  const size = sizeOf(pieces);
+  if (sizeOf(whole) < size) return false;
+  for (let at = 0; at < size; at += COMPARED) {
+    const length = Math.min(COMPARED, size - at);
+    const [ours, theirs] = [bytesAt(whole, at, length), bytesAt(pieces, at, length)];
+    if (ours.length !== length || !ours.equals(theirs)) return false;
+  }
+  return true;
+}
+
+function sizeOf(pieces: readonly LivePiece[]): number {
+  return pieces.reduce((sum, { size }) => sum + size, 0);
+}
+
+/** Bytes of the joined files; fewer than `length` if a file is unreadable or became shorter. */
+function bytesAt(pieces: readonly LivePiece[], start: number, length: number): Buffer {
+  const found: Buffer[] = [];
+  let begin = 0;
+  for (const { path, size } of pieces) {
+    const from = Math.max(0, start - begin);
+    const to = Math.min(size, start + length - begin);
+    if (from < to) found.push(bytesOf(path, from, to - from));
+    begin += size;
+  }
+  return Buffer.concat(found);
 }
 
 /** Restores the conversation that the engine lost. False: a file exists there, or restoring failed. */
@@ -127,7 +169,7 @@ export function putBackLive(runDirectory: string, whole: readonly LivePiece[], t
 
 /** Joins the parts into one file, which becomes the newest piece. */
 function assembled(runDirectory: string, whole: readonly LivePiece[]): string {
-  if (whole.reduce((sum, { size }) => sum + size, 0) > MAX_ASSEMBLED)
+  if (sizeOf(whole) > MAX_ASSEMBLED)
     throw new Fault("storage_failed", "The session is too long to be put together.");
   const path = join(runDirectory, "escrow", `live-${(numbers(runDirectory).at(-1) ?? 0) + 1}`);
   writeFileSync(path, Buffer.concat(whole.map((piece) => readFileSync(piece.path))), {
@@ -168,12 +210,19 @@ function beginAlike(one: string, other: string): boolean {
   return a.subarray(0, length).equals(b.subarray(0, length));
 }
 
+/** The first line tells whether a file has the beginning of a conversation: the lines after it may go different ways. */
 function beginning(path: string): Buffer {
+  const bytes = bytesOf(path, 0, BEGINNING);
+  const end = bytes.indexOf("\n");
+  return end === -1 ? bytes : bytes.subarray(0, end + 1);
+}
+
+function bytesOf(path: string, start: number, length: number): Buffer {
   const fd = openOwn(path);
   if (fd === null) return Buffer.alloc(0);
   try {
-    const bytes = Buffer.alloc(Math.min(BEGINNING, fstatSync(fd).size));
-    return bytes.subarray(0, readSync(fd, bytes, 0, bytes.length, 0));
+    const bytes = Buffer.alloc(Math.max(0, Math.min(length, fstatSync(fd).size - start)));
+    return bytes.subarray(0, readSync(fd, bytes, 0, bytes.length, start));
   } finally {
     closeSync(fd);
   }

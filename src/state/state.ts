@@ -44,7 +44,7 @@ export {
   assertReadableDirectory,
   stateDirectory,
 } from "./directory.ts";
-export { assertNoMounts } from "./mounts.ts";
+export { assertNoMounts, directoryId, namesOf } from "./mounts.ts";
 export { generationMark } from "./generation.ts";
 export {
   acceptCopy,
@@ -99,6 +99,7 @@ export {
   describeCopy,
   dropOldEscrow,
   endsCopy,
+  type EscrowAsk,
   type EscrowSource,
   isEmptied,
   keepEscrow,
@@ -109,6 +110,7 @@ export {
   beginLive,
   endLive,
   fileAt,
+  holdsPieces,
   linkPiece,
   type LivePiece,
   livePieces,
@@ -116,6 +118,7 @@ export {
   putBackLive,
   sourceOf,
   wholeOf,
+  wholesOf,
 } from "./escrow-live.ts";
 export { followStream, readStream } from "./logs.ts";
 export {

@@ -5,44 +5,30 @@
 import { join } from "node:path";
 import {
   continuesCopy,
+  type EscrowAsk,
   type EscrowSource,
-  fileAt,
   keepEscrow,
   keepEscrowText,
-  type LivePiece,
-  livePieces,
-  liveSession,
-  sourceOf,
-  wholeOf,
 } from "../../state/state.ts";
 import type { Escrow, EscrowFile, RunRecord } from "../../core/records.ts";
-import { sessionFiles, sessionFilesWith } from "../../drivers/drivers.ts";
-import type { Engine } from "../../engines/engine.ts";
+import { sessionFiles } from "../../drivers/drivers.ts";
 import { continuesFile, lastCopyOf, sameFile } from "./copies.ts";
 import { damageOf } from "./look-up.ts";
 import type { Deps } from "../deps.ts";
 import type { EngineSetup } from "../engine-setup.ts";
+import { type NotTaken, type SessionPlace, type Sources, sourcesOf } from "./sources.ts";
 
-interface Copying {
-  readonly engine: Engine;
-  readonly home: string;
-  readonly run: RunRecord;
-  readonly session: string;
+interface Copying extends SessionPlace {
   /** Also what is shorter than in the last copy. */
   readonly asIs?: true;
 }
 
-export interface Taken {
+export interface Taken extends Pick<Sources, "linked" | "apart"> {
   readonly escrow: Escrow;
   /** Files that the session depends on and that are shorter than in the last copy. The new copy keeps the longer content. */
   readonly longer: readonly string[];
   /** The new copy lacks something in the run's last copy of this session. */
   readonly lacks: boolean;
-}
-
-export interface NotTaken {
-  /** Why the session was not copied. Null: nothing to copy. */
-  readonly skipped: string | null;
 }
 
 /** Copies the session. The caller records the copy. */
@@ -60,13 +46,8 @@ export function copyNow(
 export async function copyFiles(deps: Deps, copying: Copying): Promise<Taken | NotTaken> {
   const { run, session } = copying;
   const sources = await sourcesOf(copying);
-  if (sources === null) return { skipped: null };
-  const kept = await keepEscrow(run.runDirectory, {
-    session,
-    files: sources.files,
-    limitBytes: deps.config.escrowLimitBytes,
-    clock: deps.clock,
-  });
+  if ("skipped" in sources) return sources;
+  const kept = await keepEscrow(run.runDirectory, askFor(deps, session, sources.files));
   if ("skipped" in kept) return kept;
   const before = lastCopyOf(run, session);
   const rights = sources.rights ?? before?.rights;
@@ -75,7 +56,32 @@ export async function copyFiles(deps: Deps, copying: Copying): Promise<Taken | N
       ? { files: kept.files, longer: [] }
       : await withLonger(run, before, kept.files);
   const escrow = { ...kept, files, ...(rights === undefined ? {} : { rights }) };
-  return { escrow, longer, lacks: await lacksPart(run, before, escrow) };
+  const { linked, apart } = sources;
+  return { escrow, longer, lacks: await lacksPart(run, before, escrow), linked, apart };
+}
+
+function askFor(deps: Deps, session: string, files: readonly EscrowSource[]): EscrowAsk {
+  return { session, files, limitBytes: deps.config.escrowLimitBytes, clock: deps.clock };
+}
+
+export interface CopiedApart {
+  readonly copies: readonly Escrow[];
+  /** Not all could be copied. */
+  readonly failed: boolean;
+}
+
+/** Copies of what the links hold beside the newest conversation: the engine's file was replaced under the agent. */
+export async function copyApart(deps: Deps, run: RunRecord, { escrow, apart }: Taken): Promise<CopiedApart> {
+  const copies: Escrow[] = [];
+  let failed = false;
+  for (const source of apart) {
+    const kept = await keepEscrow(run.runDirectory, askFor(deps, escrow.session, [source]));
+    if ("skipped" in kept) {
+      failed = true;
+      deps.log.warn(`no copy of an earlier file of the session was kept: ${kept.skipped}`);
+    } else copies.push({ ...kept, files: [...kept.files, ...escrow.files.slice(1)] });
+  }
+  return { copies, failed };
 }
 
 /** A file that a session depends on belongs to another conversation, which may be cut short. The copy keeps the longer content. */
@@ -98,46 +104,6 @@ async function withLonger(
     }
   }
   return { files: [...(own === undefined ? [] : [own]), ...files.values(), ...lost], longer };
-}
-
-interface Sources {
-  readonly files: readonly EscrowSource[];
-  readonly rights?: readonly string[];
-}
-
-/** The engine's own files. If they were lost or began again while the agent worked, the content of the links. */
-export async function sourcesOf({ engine, home, run, session }: Copying): Promise<Sources | null> {
-  if (!engine.can.readStore) return null;
-  const located = await engine.locate(session, { home, cwd: run.cwd }, sessionFiles());
-  const present = located.state === "present" && located.files.length > 0 ? located : null;
-  const rights = present === null ? {} : rightsIn(present);
-  const live = liveSession(run.runDirectory);
-  const pieces = livePieces(run.runDirectory);
-  const own = live === null ? null : join(home, live.restoreTo);
-  const elsewhere = present !== null && present.files[0]?.path !== own;
-  if (live === null || own === null || live.session !== session || pieces.length === 0 || elsewhere)
-    return present === null ? null : { files: present.files, ...rights };
-  if (located.state === "unknown" || (located.state === "unusable" && !located.damaged)) return null;
-  const there = fileAt(own);
-  const unseen = there !== null && !pieces.some((piece) => isSameFile(piece, there));
-  const whole = wholeOf(unseen ? [...pieces, there] : pieces);
-  const source = sourceOf(whole, live.restoreTo);
-  const [first] = whole;
-  if (source === null || first === undefined) return null;
-  if (present !== null) return { files: [source, ...present.files.slice(1)], ...rights };
-  const was = await engine.locate(session, { home, cwd: run.cwd }, sessionFilesWith(own, first.path));
-  // Reprise does not copy a file that the engine itself rejects.
-  if (was.state === "unusable") return null;
-  if (was.state !== "present") return { files: [source] };
-  return { files: [source, ...was.files.slice(1)], ...rightsIn(was) };
-}
-
-function rightsIn({ rights }: { readonly rights?: readonly string[] }): Pick<Sources, "rights"> {
-  return rights === undefined ? {} : { rights };
-}
-
-function isSameFile(one: LivePiece, other: LivePiece): boolean {
-  return one.ino === other.ino && one.dev === other.dev;
 }
 
 /** Whether the new copy does not begin with the last one, although such files only ever grow. */
@@ -178,5 +144,5 @@ async function exportSession(
   if (result.code !== 0 || result.timedOut) return { skipped: null };
   const { clock } = deps;
   const escrow = keepEscrowText(run.runDirectory, { session, text: result.stdout, clock });
-  return { escrow, longer: [], lacks: false };
+  return { escrow, longer: [], lacks: false, linked: false, apart: [] };
 }

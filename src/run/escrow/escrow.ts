@@ -23,7 +23,8 @@ import { copiesOf, copyId, holdsAll, lastCopyOf, leftAsIs, lostSince } from "./c
 import { type Deps, isoNow } from "../deps.ts";
 import { type EngineSetup, findEngine } from "../engine-setup.ts";
 import { resumeCommand } from "../resume/plan.ts";
-import { copyFiles, copyNow, type NotTaken, sourcesOf, type Taken } from "./copying.ts";
+import { copyApart, copyFiles, type CopiedApart, copyNow, type Taken } from "./copying.ts";
+import { type NotTaken, sourcesOf } from "./sources.ts";
 
 export interface Taking {
   readonly run: RunRecord;
@@ -51,8 +52,7 @@ export async function takeEscrow(deps: Deps, setup: EngineSetup, taking: Taking)
     if (taken.lacks) {
       const where = join(run.runDirectory, "escrow");
       deps.log.warn(`the session is shorter than its last copy; that copy stays in ${where}`);
-      dropNewer(run);
-      return run;
+      return await recordBeside(deps, setup.engine, { run, fence }, taken);
     }
     for (const file of taken.longer)
       deps.log.warn(
@@ -107,11 +107,8 @@ export async function recoverEscrow(deps: Deps, run: RunRecord, fence: number): 
   const home = run.engineHome;
   const taken = await copyFiles(deps, { engine, home, run, session: live.session });
   if (!("escrow" in taken)) return withoutCopy(deps, run, taken);
-  if (taken.lacks) {
-    dropNewer(run);
-    return run;
-  }
-  return recordCopy(deps, engine, { run, fence }, taken);
+  const record = taken.lacks ? recordBeside : recordCopy;
+  return record(deps, engine, { run, fence }, taken);
 }
 
 /** The user continues with the rest of a session: its copy is the newest from now on, and the longer one stays. */
@@ -129,18 +126,41 @@ export async function leaveCopy(
   return run;
 }
 
-/** Records the copy before the older one and the links are removed. */
-async function recordCopy(
+/** The new copy is the newest one. */
+async function recordCopy(deps: Deps, engine: Engine, taking: Taking, taken: Taken): Promise<RunRecord> {
+  const apart = await copyApart(deps, taking.run, taken);
+  let { run } = taking;
+  for (const copy of [...apart.copies, taken.escrow])
+    run = { ...run, ...(await withCopy(engine, run, copy)) };
+  return replaceLinks(deps, taking, run, apart);
+}
+
+/** The run's last copy stays the newest one: the new copy lacks a part of it, and is kept only if nothing else holds it. */
+async function recordBeside(deps: Deps, engine: Engine, taking: Taking, taken: Taken): Promise<RunRecord> {
+  const apart = await copyApart(deps, taking.run, taken);
+  const { run } = taking;
+  let { kept = [] } = run;
+  for (const copy of [...apart.copies, ...(taken.linked ? [taken.escrow] : [])]) {
+    const held = await Promise.all(
+      copiesOf({ escrow: run.escrow, kept }).map((one) => holdsAll(engine, run, one, copy)),
+    );
+    if (!held.includes(true)) kept = [...kept, copy];
+  }
+  const isSame = kept.length === (run.kept ?? []).length;
+  return replaceLinks(deps, taking, isSame ? run : { ...run, kept }, apart);
+}
+
+/** The record names the copies before older ones and the links go. */
+async function replaceLinks(
   deps: Deps,
-  engine: Engine,
-  { run, fence }: Taking,
-  { escrow }: Taken,
+  { run: before, fence }: Taking,
+  run: RunRecord,
+  { failed }: CopiedApart,
 ): Promise<RunRecord> {
-  const kept = { ...run, ...(await withCopy(engine, run, escrow)) };
-  await saveCopies(deps, { run: kept, fence });
-  dropOldEscrow(run.runDirectory, copiesOf(kept));
-  endLive(run.runDirectory);
-  return kept;
+  if (run !== before) await saveCopies(deps, { run, fence });
+  dropOldEscrow(run.runDirectory, copiesOf(run));
+  if (!failed) endLive(run.runDirectory);
+  return run;
 }
 
 export async function saveCopies(deps: Deps, { run, fence }: Taking): Promise<void> {
@@ -188,20 +208,15 @@ export async function expectedEscrow(deps: Deps, run: RunRecord): Promise<RunRec
   const { session } = live;
   const engine = findEngine(deps, run.agentName);
   const sources = await sourcesOf({ engine, home: run.engineHome, run, session });
-  const [own] = sources?.files ?? [];
+  if ("skipped" in sources) return run;
+  const [own] = sources.files;
   const piece = livePieces(run.runDirectory).find(({ path }) => path === own?.path);
-  if (sources === null || piece === undefined || own?.before?.length !== 0) return run;
+  if (own === undefined || piece === undefined || own.before?.length !== 0) return run;
   if (piece.size > deps.config.escrowLimitBytes) return run;
   const before = lastCopyOf(run, session);
   if (before?.files[0] !== undefined && !(await continuesCopy(piece.path, before.files[0]))) return run;
   const rights = sources.rights ?? before?.rights;
-  const files = [await describeCopy(piece.path, live.restoreTo), ...(before?.files.slice(1) ?? [])];
+  const files = [await describeCopy(piece.path, own.restoreTo), ...(before?.files.slice(1) ?? [])];
   const escrow = { session, files, takenAt: isoNow(deps), ...(rights === undefined ? {} : { rights }) };
   return { ...run, ...(await withCopy(engine, run, escrow)) };
-}
-
-/** The run's copy has more, so the newer files and the links are removed. */
-function dropNewer(run: RunRecord): void {
-  dropOldEscrow(run.runDirectory, copiesOf(run));
-  endLive(run.runDirectory);
 }

@@ -1,30 +1,23 @@
-/**
- * Whether a run can be resumed, and what to type: every hint uses this file before it offers `reprise resume`. Also whether
- * the run has the only copy of a conversation, so that it is not removed.
- */
+/** Whether a run can be resumed, and what to type: every hint uses this file before it offers `reprise resume`. */
 import { join } from "node:path";
 import {
   assertReadableDirectory,
   checkOwnDirectory,
   isDirectory,
-  isEmptied,
   movedWords,
   stateOrigin,
 } from "../../state/state.ts";
 import { Fault } from "../../core/faults.ts";
-import type { Escrow, RunRecord } from "../../core/records.ts";
-import { sessionFiles } from "../../drivers/drivers.ts";
-import type { Engine, Located } from "../../engines/engine.ts";
+import type { RunRecord } from "../../core/records.ts";
+import type { Engine } from "../../engines/engine.ts";
 import { shellWord } from "../../lib/shell.ts";
-import { copiesOf, copyId, isElsewhere, lackedWith, copyName, whyStuck } from "../escrow/copies.ts";
-import { damageOf } from "../escrow/look-up.ts";
 import { beginInstead, isUnbegun, NEVER_STARTED, NOTHING_SAID, refusalWords } from "./never-began.ts";
 import { type Obstacle, prospect, refusalOf, wantsOnlyTrust, whatStandsInTheWay } from "./refusals.ts";
 import { type BatchLease, batchHoldOf, type Deps } from "../deps.ts";
 import { allEngines } from "../engine-setup.ts";
 import { expectedEscrow } from "../escrow/escrow.ts";
 import { assertOwnWorkplace, movedWith } from "../isolate.ts";
-import { freshCommand, isGone, resumeCommand } from "./plan.ts";
+import { freshCommand, isGone } from "./plan.ts";
 
 /** Why this run cannot be resumed, as the end of a sentence. Null: its record shows no reason. */
 export function whyNotResumable(run: RunRecord): string | null {
@@ -152,11 +145,8 @@ async function obstacleFor(deps: Deps, run: RunRecord): Promise<Obstacle | null>
   try {
     const refusal = await refusalOf(deps, engine, run);
     if (refusal !== null) return await refusedObstacle(engine, run, refusal);
-    const found = await whatStandsInTheWay(engine, run);
-    if (found?.code !== "session_lost") return found;
     // After a crash, links may hold what no copy has.
-    const expected = await expectedEscrow(deps, run);
-    return expected === run ? found : await whatStandsInTheWay(engine, expected);
+    return await whatStandsInTheWay(engine, await expectedEscrow(deps, run));
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
     return { why: error.message.replace(/\.$/, ""), code: error.code, ways: [], anew: null };
@@ -205,85 +195,4 @@ export function assertRunDirectory(run: RunRecord): void {
       `Put the directory back, or remove what is left of the run: reprise rm ${handle}.${adopt}`,
     { facts: { handle, path: runDirectory } },
   );
-}
-
-export interface OnlyCopy {
-  /** As the end of a sentence about the run. */
-  readonly why: string;
-  /** How to restore the copy, and the effect, as a sentence without its end. */
-  readonly way: string;
-  /** What is lost with the run. */
-  readonly lost: string;
-}
-
-/** The newest copy that would be lost with the run, and the other losses. Null: the engine has everything in the copies. */
-export async function conversationAtRisk(deps: Deps, run: RunRecord): Promise<OnlyCopy | null> {
-  const engine = allEngines(deps).find(({ id }) => id === run.agentName);
-  const { engineHome, runDirectory } = run;
-  if (engine === undefined || engineHome === null || run.empty === true || !isDirectory(runDirectory))
-    return null;
-  // After a crash, links may hold what no copy has.
-  const now = await expectedEscrow(deps, run);
-  const risky: { copy: Escrow; located: Located; damage: string | null }[] = [];
-  for (const copy of copiesOf(now).toReversed()) {
-    const located = await engine.locate(copy.session, { home: engineHome, cwd: run.cwd }, sessionFiles());
-    if (isEmptied(runDirectory, copy) || (await isSafe(engine, run, copy, located))) continue;
-    risky.push({ copy, located, damage: await damageOf(run, copy) });
-  }
-  const first = risky.find(({ damage }) => damage === null) ?? risky[0];
-  if (first === undefined) return null;
-  const why = whatIsLost(engine, first.copy.session, first.located);
-  const way =
-    first.damage === null
-      ? await wayBackTo(engine, now, first.copy, first.located)
-      : `The copy is damaged, so Reprise does not put it back, but what is left of it can be read (${first.damage})`;
-  const named = risky.map(({ copy }) => `copy ${copyName(copy)}`).join(" and ");
-  return { why: `${why}, and a copy of it is in the run's directory`, way, lost: named };
-}
-
-/** An unreadable session may lack everything. */
-async function isSafe(engine: Engine, run: RunRecord, copy: Escrow, located: Located): Promise<boolean> {
-  try {
-    return await isElsewhere(engine, run, copy, located);
-  } catch (error) {
-    if (error instanceof Fault) return false;
-    throw error;
-  }
-}
-
-function whatIsLost({ title }: Engine, session: string, located: Located): string {
-  if (located.state === "absent") return `${title} no longer has session ${session}`;
-  if (located.state === "unknown")
-    return `nothing shows that ${title} still has session ${session} (${located.why})`;
-  return `${title}'s session ${session} lacks a part that the run's copy has`;
-}
-
-async function wayBackTo(engine: Engine, run: RunRecord, copy: Escrow, located: Located): Promise<string> {
-  const { session } = copy;
-  const stuck = located.state === "present" ? await whyStuck(engine, run, copy) : null;
-  if (stuck !== null) return `It cannot be put back: in copy ${copyId(copy).slice(0, 8)}, ${stuck}`;
-  const isNewest = copy === run.escrow && session === run.session.value;
-  const isLost = located.state === "absent" && isNewest;
-  const options = isLost ? [] : isNewest ? ["--restore-copy"] : ["--copy", copyId(copy).slice(0, 8)];
-  const way = `\`${resumeCommand(run.handle, { want: "resume" }, ...options)}\` puts it back`;
-  const apart = await apartFrom(engine, run, copy, located);
-  if (apart.length === 0) return way;
-  const named = apart.map((other) => `copy ${copyName(other)}`).join(" and ");
-  return `${way}, but then the session lacks what only ${named} holds: they went different ways, and a session holds one of them`;
-}
-
-/** Copies whose content the session would then lack: an import adds to the session, but a file replaces it. */
-async function apartFrom(
-  engine: Engine,
-  run: RunRecord,
-  copy: Escrow,
-  located: Located,
-): Promise<readonly Escrow[]> {
-  if (engine.transfer !== undefined) return [];
-  try {
-    return await lackedWith(engine, run, copy, located);
-  } catch (error) {
-    if (error instanceof Fault) return [];
-    throw error;
-  }
 }
