@@ -3,7 +3,7 @@ import { dirname, join, resolve } from "node:path";
 import { entriesOf, modifiedAtMs, readSmallText, realPath } from "../state/state.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Deps } from "./deps.ts";
-import { commitsIn, type Git, openGit, repositoriesAt } from "./git.ts";
+import { commitsIn, type Git, type GitOptions, MOST_LISTED, openGit, repositoriesAt } from "./git.ts";
 
 /** The facts about a removal that every check needs. */
 export interface Removal {
@@ -44,57 +44,79 @@ export function worktreesOf(common: string): readonly string[] {
   });
 }
 
-/** A few of the commits that only this repository has, including unreachable ones. Null: git cannot tell. */
+/** Git for the questions behind a removal: names that differ only in case are different names, whatever the repository says. */
+export async function openChecked(deps: Deps, cwd: string, env: GitOptions["env"]): Promise<Git> {
+  const git = await openGit(deps, cwd, env);
+  return (args, options) => git(["-c", "core.ignoreCase=false", ...args], options);
+}
+
+/** What the refs of a repository name; null: git cannot tell. */
+export function refsIn(
+  deps: Deps,
+  gitDir: string,
+  under: readonly string[] = [],
+): Promise<readonly string[] | null> {
+  return openGit(deps, gitDir, { GIT_DIR: gitDir }).then((git) => refsOf(git, under));
+}
+
+/** Without symbolic refs: one may lead into what is removed, and what it leads to elsewhere is itself a ref. */
+async function refsOf(git: Git, under: readonly string[]): Promise<readonly string[] | null> {
+  const format = "--format=%(objectname) %(symref)";
+  const { code, stdout } = await git(["for-each-ref", format, ...under], { maxBytes: MOST_LISTED });
+  return code === 0 ? linesOf(stdout).flatMap((line) => /^(\w+) $/.exec(line)?.[1] ?? []) : null;
+}
+
+/**
+ * A few of the commits that only this repository has, also those that nothing leads to any more; null: git cannot tell.
+ * `also`: another repository that stays and may have them.
+ */
 export async function unsentCommits(
   removal: Removal,
   git: Git,
   { gitDir, common }: Place,
+  also: string | null,
 ): Promise<readonly string[] | null> {
-  const outside = await openGit(removal.deps, removal.kept, { GIT_DIR: removal.kept });
+  const { deps, kept } = removal;
+  const outside = await openGit(deps, kept, { GIT_DIR: kept });
   const stdin = `${madeSince(common, 0).join("\n")}\n`;
-  const [own, kept, objects, remotes] = await Promise.all([
+  const [own, there, more, objects, remotes] = await Promise.all([
     git(["rev-list", "--all", "--reflog", "--no-walk"]),
-    outside(["for-each-ref", "--format=%(objectname)"]),
+    refsOf(outside, []),
+    also === null ? [] : refsIn(deps, also),
     git(["cat-file", "--batch-check"], { stdin }),
     remotesOf(removal, git, dirname(gitDir)),
   ]);
-  if ([own, kept, objects].some(({ code }) => code !== 0)) return null;
-  // A shallow clone lists in `shallow` its oldest commits, which are from elsewhere.
-  const elsewhere = [...linesOf(kept.stdout), ...remotes.ids, ...idsIn(join(common, "shallow"))];
-  const lost = await unreachable(git, linesOf(own.stdout), { refs: remotes.refs, elsewhere });
+  if (own.code !== 0 || objects.code !== 0 || there === null || more === null) return null;
+  // A clone of the newest commits has the last one in `shallow` from elsewhere, and nothing before it.
+  const elsewhere = [...there, ...more, ...remotes, ...idsIn(join(common, "shallow"))];
+  const lost = await unreachable(git, linesOf(own.stdout), { elsewhere });
   if (lost === null || lost.length > 0) return lost;
   // A clone on the same disk begins with all objects of the original, even with unreachable ones.
   const commits = commitsIn(objects.stdout);
   const copied = await outside(["cat-file", "--batch-check"], { stdin: `${commits.join("\n")}\n` });
-  const [there, all] = [new Set(commitsIn(copied.stdout)), [...remotes.refs, "--all"]];
-  const only = commits.filter((id) => !there.has(id));
-  return copied.code === 0 ? unreachable(git, only, { refs: all, elsewhere, loose: true }) : null;
+  const isThere = new Set(commitsIn(copied.stdout));
+  const only = commits.filter((id) => !isThere.has(id));
+  return copied.code === 0 ? unreachable(git, only, { refs: ["--all"], elsewhere, loose: true }) : null;
 }
 
-/** The commits of remotes that stay: asked from a local remote, and by the fetched refs of any other. */
-async function remotesOf(
-  removal: Removal,
-  git: Git,
-  from: string,
-): Promise<{ readonly ids: readonly string[]; readonly refs: readonly string[] }> {
+/** What the remotes have that do not go: of one on this machine by its own word, of others by what was fetched from there. */
+async function remotesOf(removal: Removal, git: Git, from: string): Promise<readonly string[]> {
   const { stdout } = await git(["config", "--get-regexp", "--null", "^remote\\..*\\.url$"]);
   const ids: string[] = [];
-  const refs: string[] = [];
   for (const setting of nulls(stdout)) {
     const [key = "", url = ""] = setting.split("\n");
     const name = key.slice("remote.".length, -".url".length);
     const local = url.startsWith("file://") ? url.slice("file://".length) : url;
     const isFar = local === url && /^[^/]*:/.test(url);
     // Other names could be patterns.
-    if (isFar && /^[\w./-]+$/.test(name)) refs.push(`--remotes=${name}`);
+    if (isFar && /^[\w./-]+$/.test(name)) ids.push(...((await refsOf(git, [`refs/remotes/${name}`])) ?? []));
     const path = isFar ? null : realPath(resolve(from, local));
     if (path === null || isGoing(removal, path)) continue;
     // It may use objects of a directory that is removed.
     if (repositoriesAt(path).some((one) => isGoing(removal, one))) continue;
-    const there = await (await openGit(removal.deps, path))(["for-each-ref", "--format=%(objectname)"]);
-    if (there.code === 0) ids.push(...linesOf(there.stdout));
+    ids.push(...((await refsOf(await openGit(removal.deps, path), [])) ?? []));
   }
-  return { ids, refs };
+  return ids;
 }
 
 export function linesOf(text: string): readonly string[] {
@@ -105,25 +127,21 @@ export function nulls(text: string): readonly string[] {
   return text.split("\0").filter(Boolean);
 }
 
-export const OUTSIDE = ["--branches", "--remotes", "--tags"];
+/** Refs of a repository that outlive its worktrees, and that people look at. */
+export const OUTSIDE = ["refs/heads", "refs/remotes", "refs/tags"];
 const ID = /\b(?:[0-9a-f]{64}|[0-9a-f]{40})\b/g;
 
-/**
- * Commits that are not work: Codex's snapshots for its undo, and commits that a stash leaves when it is applied
- * or dropped.
- */
-function isNoWork(line: string): boolean {
-  const [, email, parents = "", subject = ""] = line.split("\t");
-  if (email === "snapshot@codex.local" || /^(?:index|untracked files) on [^:]*: /.test(subject)) return true;
-  return parents.includes(" ") && /^(?:WIP on|On) [^:]*: /.test(subject);
-}
-
-/** Commits that are reachable only from the worktree. */
-export async function commitsAtRisk(git: Git, place: Place, run: RunRecord): Promise<string | null> {
+/** Commits that nothing but the worktree leads to. */
+export async function commitsAtRisk(
+  { deps }: Removal,
+  git: Git,
+  place: Place,
+  run: RunRecord,
+): Promise<string | null> {
   const { tree, gitDir, common } = place;
-  // Removed with the worktree: the history of its HEAD, its own refs, and the state of an unfinished rebase.
-  const own = idsBelow(gitDir);
-  const lost = await unreachable(git, own, { refs: OUTSIDE });
+  const [saved, all] = await Promise.all([refsIn(deps, common, OUTSIDE), refsIn(deps, common)]);
+  if (saved === null || all === null) return cannotTell(tree);
+  const lost = await unreachable(git, await ownIds(git, gitDir), { elsewhere: saved });
   if (lost === null) return cannotTell(tree);
   // Without reflogs, only the objects themselves show a commit that HEAD has left.
   const made = lost.length > 0 ? [] : madeSince(common, Date.parse(run.createdAt));
@@ -134,15 +152,28 @@ export async function commitsAtRisk(git: Git, place: Place, run: RunRecord): Pro
     .map(({ name }) => join(common, "worktrees", name))
     .filter((path) => realPath(path) !== gitDir);
   const elsewhere = [
+    ...all,
     ...others.flatMap(idsBelow),
     ...idsIn(join(common, "logs/HEAD")),
     ...idsIn(join(common, "logs/refs/stash")),
   ];
-  const refs = [...OUTSIDE, "--glob=refs/*"];
-  const left = await unreachable(git, commits, { refs, elsewhere, loose: true });
+  const left = await unreachable(git, commits, { elsewhere, loose: true });
   if (left === null || (kinds !== null && kinds.code !== 0)) return cannotTell(tree);
   if (lost.length > 0) return onNoBranch(`in ${tree}`, lost);
   return left.length === 0 ? null : onNoBranch(`in ${common} since this run began`, left);
+}
+
+/** What goes with a worktree: where its HEAD has been, refs of its own, and what an unfinished rebase remembers. */
+export async function ownIds(git: Git, gitDir: string): Promise<readonly string[]> {
+  const ids = idsBelow(gitDir);
+  // A table of refs is no text.
+  if (entriesOf(join(gitDir, "reftable")).length === 0) return ids;
+  const said = await Promise.all([
+    git(["rev-parse", "--verify", "HEAD^{commit}"]),
+    git(["log", "--walk-reflogs", "--format=%H", "HEAD", "--"]),
+    git(["for-each-ref", "--format=%(objectname)", "refs/worktree", "refs/bisect", "refs/rewritten"]),
+  ]);
+  return [...ids, ...said.flatMap(({ stdout }) => stdout.match(ID) ?? [])];
 }
 
 export function onNoBranch(where: string, ids: readonly string[]): string {
@@ -154,9 +185,9 @@ const SHOWN = 3;
 /** What counts as saved. */
 interface Saved {
   /** Options of `rev-list` that name refs. */
-  readonly refs: readonly string[];
-  readonly elsewhere?: readonly string[];
-  /** The commits in question are unreachable. */
+  readonly refs?: readonly string[];
+  readonly elsewhere: readonly string[];
+  /** Nothing leads to the commits that are asked about. */
   readonly loose?: boolean;
 }
 
@@ -164,24 +195,61 @@ interface Saved {
 export async function unreachable(
   git: Git,
   ids: readonly string[],
-  { refs, elsewhere = [], loose = false }: Saved,
+  { refs = [], elsewhere, loose = false }: Saved,
 ): Promise<readonly string[] | null> {
   if (ids.length === 0) return [];
   const stdin = [...ids, ...elsewhere.map((id) => `^${id}`)].map((line) => `${line}\n`).join("");
-  const list = [
-    "rev-list",
-    "--format=%h%x09%ce%x09%p%x09%s",
-    "--ignore-missing",
-    "--stdin",
-    "--not",
-    ...refs,
-  ];
-  const found = await git(list, { stdin });
+  const format = "--format=%H%x09%h%x09%ce%x09%P%x09%s";
+  const found = await git(["rev-list", format, "--ignore-missing", "--stdin", "--not", ...refs], { stdin });
   if (found.code !== 0) return null;
-  // A commit that no ref ever reached may not be work; a commit that was at HEAD is.
-  const isWork = (line: string) => line.includes("\t") && (!loose || !isNoWork(line));
-  const lines = found.stdout.split("\n").filter(isWork);
-  return lines.slice(0, SHOWN).map((line) => line.split("\t")[0] ?? "");
+  const commits = linesOf(found.stdout).flatMap(commitIn);
+  // What nothing ever referred to may be no work at all; where HEAD has been is.
+  const idle = loose ? leftByStashes(commits) : new Set<string>();
+  const isWork = ({ id, email }: Commit) => !loose || (email !== SNAPSHOT && !idle.has(id));
+  return commits
+    .filter(isWork)
+    .slice(0, SHOWN)
+    .map(({ short }) => short);
+}
+
+/** Codex makes such commits for its undo. */
+const SNAPSHOT = "snapshot@codex.local";
+
+interface Commit {
+  readonly id: string;
+  readonly short: string;
+  readonly email: string;
+  readonly parents: readonly string[];
+  readonly subject: string;
+}
+
+function commitIn(line: string): readonly Commit[] {
+  const [id = "", short, email = "", parents = "", ...subject] = line.split("\t");
+  if (short === undefined) return [];
+  return [{ id, short, email, parents: parents.split(" ").filter(Boolean), subject: subject.join("\t") }];
+}
+
+/**
+ * What a stash leaves behind when it is applied or dropped, such as that of a merge. Any commit can have the subject of
+ * one, so its shape counts: a merge of the commit below it and of the index, and perhaps of the untracked files.
+ */
+function leftByStashes(commits: readonly Commit[]): ReadonlySet<string> {
+  const known = new Map(commits.map((commit) => [commit.id, commit]));
+  const left = new Set<string>();
+  for (const { id, parents, subject } of commits) {
+    const [base, index = "", untracked, ...more] = parents;
+    const staged = known.get(index);
+    const others = untracked === undefined ? null : known.get(untracked);
+    const isStash =
+      more.length === 0 &&
+      /^(?:WIP on|On) [^:]*: /.test(subject) &&
+      staged?.subject.startsWith("index on ") === true &&
+      staged.parents.join(" ") === base &&
+      (others === null ||
+        (others?.subject.startsWith("untracked files on ") === true && others.parents.length === 0));
+    if (isStash) for (const one of [id, ...parents.slice(1)]) left.add(one);
+  }
+  return left;
 }
 
 /** Every id in the small files of a worktree's git directory. Submodules are checked separately. */

@@ -1,5 +1,5 @@
 /** Work that repositories below ignored paths, modes and names that are not UTF-8 hide. */
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -24,6 +24,14 @@ beforeAll(async () => {
 });
 afterAll(() => rmSync(root, { recursive: true }));
 
+/** Branches that a way has made as links to files of the worktree. */
+function linkedBranches(): readonly string[] {
+  const heads = join(repository, ".git/refs/heads");
+  return readdirSync(heads, { withFileTypes: true })
+    .filter((entry) => entry.isSymbolicLink())
+    .map(({ name }) => join(heads, name));
+}
+
 /** The message about a worktree with such work in it. */
 async function judge({ hide }: Way): Promise<string | null> {
   runs += 1;
@@ -40,6 +48,9 @@ async function judge({ hide }: Way): Promise<string | null> {
   } finally {
     // Some of the ways are settings of the repository.
     git(repository, "config", "core.fileMode", "true");
+    git(repository, "config", "core.ignoreCase", "false");
+    git(repository, "config", "core.logAllRefUpdates", "true");
+    for (const link of linkedBranches()) rmSync(link);
     rmSync(join(repository, ".git/config.worktree"), { force: true });
     git(repository, "worktree", "remove", "--force", "--force", tree);
   }
@@ -54,6 +65,21 @@ const HERE = [
   "a new file in a committed folder behind a .gitignore that names itself",
   "a new folder in a folder behind a .gitignore that names itself",
   "a new folder that .git/info/exclude names beside a .gitignore that names itself",
+  "a new folder behind core.ignoreCase=true and a rule in small letters",
+  "a file in what git keeps for the worktree",
+  "a commit on a branch that is a symbolic ref to the worktree's HEAD",
+  "a commit on a branch that is a symbolic ref to a ref of the worktree",
+  "a commit on a branch that is a symbolic ref to the worktree's HEAD, named from outside",
+  "a commit on a branch whose file is a link to the worktree's HEAD",
+  "a commit in a submodule that was deinitialised",
+  "a commit in a submodule that was removed",
+  "a staged file in a submodule that was deinitialised",
+  "a commit in a submodule of a clone that was deinitialised below an ignored folder",
+  "a large file of a clone below an ignored folder",
+  "a merge that HEAD has left and that is called like a stash, without reflogs",
+  "a submodule as it was, deinitialised",
+  "a commit on a branch beside a symbolic ref to it",
+  "a stash of untracked files that was given back in the main checkout",
   "a cache with its tag and its own .gitignore",
   "a Python environment with its own .gitignore",
   "what a committed .gitignore names in a folder beside nothing else",

@@ -15,6 +15,7 @@ import {
   isDirectory,
   isEmptyDirectory,
   keepsModes,
+  namesOf,
   pathIn,
   readSmallText,
   realPath,
@@ -32,25 +33,26 @@ import {
   type Hidden,
   hidingRules,
   leadsBack,
-  openGit,
   repositoriesOf,
 } from "./git.ts";
 import {
   cannotTell,
   commitsAtRisk,
-  idsBelow,
   isGoing,
   isInside,
-  linesOf,
   nulls,
   onNoBranch,
+  openChecked,
   OUTSIDE,
+  ownIds,
   type Place,
+  refsIn,
   type Removal,
   unreachable,
   unsentCommits,
   worktreesOf,
 } from "./unsaved-commits.ts";
+import { lfsOnlyIn, linkInto, madeByOthers } from "./unsaved-files.ts";
 
 /** Why removing the run would destroy work. Null: it would not. Unreadable files count as work. */
 export async function workAtRisk(deps: Deps, run: RunRecord): Promise<string | null> {
@@ -77,14 +79,16 @@ async function atRisk(deps: Deps, run: RunRecord): Promise<string | null> {
   if (run.launch.isolate !== "worktree" || isEmptyDirectory(worktree)) return null;
   const place = placeOf(worktree, run.runDirectory, deps);
   if (typeof place === "string") return place;
-  const git = await openGit(deps, worktree, { GIT_DIR: place.gitDir, GIT_WORK_TREE: worktree });
+  const foreign = madeByOthers(place.gitDir);
+  if (foreign !== null) return `git did not make ${foreign}`;
+  const git = await openChecked(deps, worktree, { GIT_DIR: place.gitDir, GIT_WORK_TREE: worktree });
   const removal: Removal = {
     deps,
-    goes: [realPath(run.runDirectory) ?? run.runDirectory, place.gitDir],
+    goes: [run.runDirectory, place.gitDir].flatMap(namesOf),
     kept: place.common,
     modes: keepsModes(join(run.runDirectory, "run.json")),
   };
-  return (await filesAtRisk(removal, git, place)) ?? (await commitsAtRisk(git, place, run));
+  return (await filesAtRisk(removal, git, place)) ?? (await commitsAtRisk(removal, git, place, run));
 }
 
 /** The worktree's link to its repository, checked both ways. A string: why the link proves nothing. */
@@ -92,13 +96,15 @@ function placeOf(tree: string, runDirectory: string, deps: Deps): Place | string
   const doubt = `${join(tree, ".git")} no longer leads to the repository, so nothing shows what is saved elsewhere`;
   const gitDir = gitDirectoryOf(tree);
   if (gitDir === null) return doubt;
-  const link = readSmallText(join(gitDir, "commondir"))?.trim() ?? "";
-  const common = link === "" ? null : realPath(resolve(gitDir, link));
+  const named = readSmallText(join(gitDir, "commondir"))?.trim() ?? "";
+  const common = named === "" ? null : realPath(resolve(gitDir, named));
   const inside = realPath(runDirectory);
   if (!leadsBack(deps, gitDir, tree) || common === null || inside === null) return doubt;
   if (common !== dirname(dirname(gitDir)) || isInside(common, inside)) return doubt;
   if (alternatesOf(common).some((path) => isInside(path, inside)))
     return `the repository keeps objects in ${tree}`;
+  const link = linkInto(common, [inside, gitDir]);
+  if (link !== null) return `${link} leads into what would be removed`;
   return { tree, gitDir, common };
 }
 
@@ -142,10 +148,14 @@ async function filesAtRisk(removal: Removal, git: Git, place: Place): Promise<st
   if (hidden !== null) return uncommitted(tree, hidden);
   const changed = found.altered[0] ?? (await reallyChanged(git, place, entries, found.changed));
   if (changed !== null) return uncommitted(tree, changed);
+  const checkedOut: string[] = [];
   for (const path of found.submodules) {
     const risk = await submoduleAtRisk(removal, place, path, entries.get(path)?.id ?? "");
     if (risk !== null) return risk;
+    checkedOut.push(...repositoriesOf(pathIn(tree, path).toString()).slice(0, 1));
   }
+  const module = await modulesAtRisk(removal, place, checkedOut);
+  if (module !== null) return module;
   for (const path of found.extra.filter((one) => one.endsWith("/"))) {
     for (const one of repositoriesBelow(pathIn(tree, path.slice(0, -1)))) {
       const risk = await repositoryAtRisk(removal, one);
@@ -187,35 +197,64 @@ async function hiddenByWork(
  * A repository below an ignored path. Its files go with it, so its commits must be on a branch that it has from elsewhere,
  * or in the repository of the run's worktree.
  */
-async function repositoryAtRisk(removal: Removal, { path, bare }: FoundRepository): Promise<string | null> {
+async function repositoryAtRisk(
+  removal: Removal,
+  { path, bare }: FoundRepository,
+  also: string | null = null,
+): Promise<string | null> {
   const tree = path.toString();
   const doubt = `nothing shows that the work in the repository ${spelled(path)} is saved elsewhere`;
   const [gitDir, common = gitDir] = bare ? [realPath(tree)] : repositoriesOf(tree);
   // Git gets the path of the repository as text.
   if (!isUtf8(path) || gitDir === undefined || gitDir === null || common === null || common === undefined)
     return doubt;
-  const git = await openGit(removal.deps, tree, {
-    GIT_DIR: gitDir,
-    ...(bare ? {} : { GIT_WORK_TREE: tree }),
-  });
+  // Also where there is none: a setting may name a checkout that is gone.
+  const git = await openChecked(removal.deps, tree, { GIT_DIR: gitDir, GIT_WORK_TREE: tree });
   const place = { tree, gitDir, common };
   const goes = isGoing(removal, common);
   if (goes) {
     const [borrower] = worktreesOf(common).filter((one) => !isGoing(removal, one));
     if (borrower !== undefined) return `the worktree ${borrower} belongs to the repository ${spelled(path)}`;
-    const lost = await unsentCommits(removal, git, place);
+    const lost = await unsentCommits(removal, git, place, also);
     if (lost === null) return cannotTell(tree);
     if (lost.length > 0) return `commits in ${tree} are nowhere else: ${lost.join(", ")}`;
+    const large = lfsOnlyIn(common, also);
+    if (large !== null) return `nothing shows that the LFS object ${large} is saved elsewhere`;
   } else if (gitDir !== common) {
-    const lost = await unreachable(git, idsBelow(gitDir), { refs: OUTSIDE });
+    const saved = await refsIn(removal.deps, common, OUTSIDE);
+    const lost =
+      saved === null ? null : await unreachable(git, await ownIds(git, gitDir), { elsewhere: saved });
     if (lost === null) return cannotTell(tree);
     if (lost.length > 0) return onNoBranch(`in ${tree}`, lost);
   }
-  if (bare) return null;
   const isBegun = (await git(["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])).code === 0;
-  if (isBegun) return filesAtRisk(removal, git, place);
-  const isEmpty = entriesOf(tree).every(({ name }) => name === ".git") && !entriesOf(gitDir).some(isIndex);
-  return isEmpty ? null : doubt;
+  if (isBegun && !bare) return filesAtRisk(removal, git, place);
+  if (!bare && entriesOf(tree).some(({ name }) => name !== ".git")) return doubt;
+  if (entriesOf(gitDir).some(isIndex)) {
+    const staged = await git(["diff-index", "--cached", "--quiet", "--ignore-submodules=none", "HEAD"]);
+    if (staged.code !== 0) return doubt;
+  }
+  return modulesAtRisk(removal, place, []);
+}
+
+/** Submodules that are not checked out: git keeps their repositories, and they go with the checkout's git directory. */
+async function modulesAtRisk(
+  removal: Removal,
+  { gitDir, common }: Place,
+  checkedOut: readonly string[],
+): Promise<string | null> {
+  // The git directory of another worktree that goes is left behind, and git removes it later.
+  if (gitDir === common && !isGoing(removal, gitDir)) return null;
+  const modules = join(gitDir, "modules");
+  const going = { ...removal, goes: [...removal.goes, gitDir] };
+  for (const found of isDirectory(modules) ? repositoriesBelow(Buffer.from(modules)) : []) {
+    const path = found.path.toString();
+    if (checkedOut.includes(realPath(path) ?? path)) continue;
+    const also = gitDir === common ? null : realPath(join(common, "modules", relative(modules, path)));
+    const risk = await repositoryAtRisk(going, { ...found, bare: true }, also);
+    if (risk !== null) return risk;
+  }
+  return null;
 }
 
 const isIndex = ({ name }: { readonly name: string }) => name === "index";
@@ -273,22 +312,20 @@ async function submoduleAtRisk(
   if (gitDir === null || !isInside(gitDir, join(place.gitDir, "modules"))) return doubt;
   const common = realPath(join(place.common, "modules", relative(join(place.gitDir, "modules"), gitDir)));
   if (common === null || !isDirectory(join(common, "objects"))) return doubt;
-  const [git, outside] = await Promise.all([
-    openGit(deps, tree, { GIT_DIR: gitDir, GIT_WORK_TREE: tree }),
-    openGit(deps, common, { GIT_DIR: common }),
-  ]);
+  const git = await openChecked(deps, tree, { GIT_DIR: gitDir, GIT_WORK_TREE: tree });
   const [head, kept] = await Promise.all([
     git(["rev-parse", "--verify", "HEAD^{commit}"]),
-    outside(["for-each-ref", "--format=%(objectname)"]),
+    refsIn(deps, common),
   ]);
   if (head.stdout.trim() !== pinned) return uncommitted(place.tree, path);
-  const not = linesOf(kept.stdout).map((id) => `^${id}\n`);
+  const not = (kept ?? []).map((id) => `^${id}\n`);
   const lost = await git(
     ["rev-list", "--all", "--reflog", "HEAD", "--max-count=1", "--ignore-missing", "--stdin"],
     {
       stdin: not.join(""),
     },
   );
-  if (kept.code !== 0 || lost.code !== 0 || lost.stdout.trim() !== "") return doubt;
+  if (kept === null || lost.code !== 0 || lost.stdout.trim() !== "") return doubt;
+  if (lfsOnlyIn(gitDir, common) !== null) return doubt;
   return filesAtRisk(removal, git, { tree, gitDir, common });
 }

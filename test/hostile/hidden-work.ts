@@ -14,7 +14,7 @@ import {
   utimesSync,
   writeFileSync,
 } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 
 export interface Ground {
   /** The user's repository. */
@@ -37,6 +37,9 @@ const gitDirOf = ({ git, tree }: Ground) => git(tree, "rev-parse", "--absolute-g
 const change = ({ tree }: Ground, path = FILE) => writeFileSync(join(tree, path), "work of the agent\n");
 const commit = ({ git, tree }: Ground, ...options: string[]) =>
   git(tree, ...options, "commit", "-q", "--allow-empty", "-m", "work of the agent");
+/** A ref of the worktree as the other worktrees name it. */
+const named = (ground: Ground, ref: string) =>
+  ref.replace("worktrees/worktree/", `worktrees/${basename(gitDirOf(ground))}/`);
 const leave = ({ git, tree }: Ground, ...options: string[]) =>
   git(tree, ...options, "checkout", "-q", "--detach", "main");
 const submodule = ({ git, tree }: Ground) => {
@@ -156,6 +159,21 @@ const FILES: readonly Way[] = [
       writeFileSync(join(ground.repository, ".git/hidden"), "new.txt\n"),
       set(ground, "core.excludesFile", join(ground.repository, ".git/hidden")),
       change(ground, "new.txt")
+    ),
+  },
+  {
+    name: "a new folder behind core.ignoreCase=true and a rule in small letters",
+    hide: (ground) => (
+      set(ground, "core.ignoreCase", "true"),
+      mkdirSync(join(ground.tree, "BUILD")),
+      change(ground, "BUILD/new.txt")
+    ),
+  },
+  {
+    name: "a file in what git keeps for the worktree",
+    hide: (ground) => (
+      mkdirSync(join(gitDirOf(ground), "patches")),
+      writeFileSync(join(gitDirOf(ground), "patches/1.patch"), "work of the agent\n")
     ),
   },
   {
@@ -311,6 +329,64 @@ const COMMITS: readonly Way[] = [
       git(tree, "update-ref", `refs/${space}/kept`, made);
     },
   })),
+  ...[
+    ["the worktree's HEAD", "HEAD"],
+    ["a ref of the worktree", "refs/worktree/kept"],
+    ["the worktree's HEAD, named from outside", "worktrees/worktree/HEAD"],
+  ].map(([to, ref = ""]) => ({
+    name: `a commit on a branch that is a symbolic ref to ${to}`,
+    hide(ground: Ground) {
+      commit(ground);
+      ground.git(ground.tree, "update-ref", "refs/worktree/kept", "HEAD");
+      ground.git(ground.tree, "symbolic-ref", `refs/heads/mine-${Date.now()}`, named(ground, ref));
+    },
+  })),
+  {
+    name: "a commit with a tag that is a symbolic ref to a ref of the worktree",
+    hide(ground) {
+      commit(ground);
+      ground.git(ground.tree, "update-ref", "refs/worktree/kept", "HEAD");
+      ground.git(ground.tree, "symbolic-ref", `refs/tags/mine-${Date.now()}`, "refs/worktree/kept");
+    },
+  },
+  {
+    name: "a commit on a branch whose file is a link to the worktree's HEAD",
+    hide(ground) {
+      commit(ground);
+      symlinkSync(
+        join(gitDirOf(ground), "HEAD"),
+        join(ground.repository, `.git/refs/heads/mine-${Date.now()}`),
+      );
+    },
+  },
+  {
+    name: "a commit that HEAD has left and that is called like the index of a stash, without reflogs",
+    hide(ground) {
+      set(ground, "core.logAllRefUpdates", "false");
+      rmSync(join(gitDirOf(ground), "logs"), { recursive: true, force: true });
+      ground.git(ground.tree, "commit", "-q", "--allow-empty", "-m", "index on users: speed up the login");
+      leave(ground);
+      rmSync(join(gitDirOf(ground), "ORIG_HEAD"), { force: true });
+    },
+  },
+  {
+    name: "a merge that HEAD has left and that is called like a stash, without reflogs",
+    hide(ground) {
+      set(ground, "core.logAllRefUpdates", "false");
+      const side = ground.git(ground.tree, "commit-tree", "-p", "main", "-m", "side", "main^{tree}").trim();
+      ground.git(
+        ground.tree,
+        "commit-tree",
+        "-p",
+        "main",
+        "-p",
+        side,
+        "-m",
+        "On main: merge it",
+        "main^{tree}",
+      );
+    },
+  },
   {
     name: "a commit that a replacement makes look reachable",
     hide(ground) {
@@ -393,6 +469,16 @@ const LINKS: readonly Way[] = [
   },
 ];
 
+/** Ways to take a submodule out of the checkout; git keeps its repository. */
+const AWAY: Readonly<Record<string, (git: Ground["git"], tree: string) => void>> = {
+  "was deinitialised": (git, tree) => void git(tree, "submodule", "deinit", "-q", "-f", "module"),
+  "was removed": (git, tree) => {
+    git(tree, "switch", "-q", "-c", `without-${Date.now()}`);
+    git(tree, "rm", "-q", "-f", "module");
+    git(tree, "commit", "-q", "-m", "without");
+  },
+};
+
 const SUBMODULES: readonly Way[] = [
   inSubmodule("a changed file in a submodule", (module) => writeFileSync(join(module, "part.txt"), "work\n")),
   inSubmodule("a new file in a submodule", (module) => writeFileSync(join(module, "new.txt"), "work\n")),
@@ -426,6 +512,27 @@ const SUBMODULES: readonly Way[] = [
     rmSync(join(module, ".git"));
     git(module, "init", "-q");
     git(module, "commit", "-q", "--allow-empty", "-m", "work");
+  }),
+  ...Object.entries(AWAY).flatMap(([name, away]) => [
+    inSubmodule(`a commit in a submodule that ${name}`, (module, { git, tree }) => {
+      git(module, "commit", "-q", "--allow-empty", "-m", "work");
+      away(git, tree);
+    }),
+    inSubmodule(`a stash in a submodule that ${name}`, (module, { git, tree }) => {
+      writeFileSync(join(module, "part.txt"), "work\n");
+      git(module, "stash", "-q");
+      away(git, tree);
+    }),
+  ]),
+  inSubmodule("a staged file in a submodule that was deinitialised", (module, { git, tree }) => {
+    writeFileSync(join(module, "part.txt"), "work\n");
+    git(module, "add", "-A");
+    git(tree, "submodule", "deinit", "-q", "-f", "module");
+  }),
+  inSubmodule("a large file of a submodule", (module, { git }) => {
+    const objects = join(git(module, "rev-parse", "--absolute-git-dir").trim(), "lfs/objects/aa/bb");
+    mkdirSync(objects, { recursive: true });
+    writeFileSync(join(objects, "large"), "work\n");
   }),
   inSubmodule("a skipped file in a submodule", (module, { git }) => {
     git(module, "update-index", "--skip-worktree", "part.txt");
@@ -502,6 +609,30 @@ const NESTED: readonly Way[] = [
   belowIgnored("a commit in the submodule of a clone", clone, (inner, ground) => {
     ground.git(inner, "-c", "protocol.file.allow=always", "submodule", "update", "-q", "--init");
     commitIn(join(inner, "module"), ground);
+  }),
+  belowIgnored("a commit in a submodule of a clone that was deinitialised", clone, (inner, ground) => {
+    ground.git(inner, "-c", "protocol.file.allow=always", "submodule", "update", "-q", "--init");
+    commitIn(join(inner, "module"), ground);
+    ground.git(inner, "submodule", "deinit", "-q", "-f", "module");
+  }),
+  belowIgnored("a commit in a deinitialised submodule of a worktree", linked, (inner, ground) => {
+    ground.git(inner, "-c", "protocol.file.allow=always", "submodule", "update", "-q", "--init");
+    commitIn(join(inner, "module"), ground);
+    ground.git(inner, "submodule", "deinit", "-q", "-f", "module");
+  }),
+  belowIgnored("a large file of a clone", clone, (inner) => {
+    mkdirSync(join(inner, ".git/lfs/objects/aa/bb"), { recursive: true });
+    writeFileSync(join(inner, ".git/lfs/objects/aa/bb/large"), "work\n");
+  }),
+  belowIgnored("a commit that a symbolic ref of a clone calls fetched", clone, (inner, ground) => {
+    ground.git(inner, "config", "remote.origin.url", "https://127.0.0.1:1/x.git");
+    commitIn(inner, ground);
+    ground.git(inner, "symbolic-ref", "refs/remotes/origin/sent", "HEAD");
+  }),
+  belowIgnored("a new folder in a clone behind core.ignoreCase=true", clone, (inner, { git }) => {
+    git(inner, "config", "core.ignoreCase", "true");
+    mkdirSync(join(inner, "BUILD"));
+    work(inner, "BUILD/new.txt");
   }),
   belowIgnored("the repository of a worktree elsewhere", clone, (inner, { git, repository }) =>
     git(inner, "worktree", "add", "-q", "--detach", join(repository, "..", `elsewhere-${Date.now()}`)),
@@ -632,6 +763,32 @@ export const SAVED: readonly Way[] = [
     hide: (ground) => (commit(ground), ground.git(ground.tree, "tag", `kept-${Date.now()}`)),
   },
   { name: "a submodule as it was", hide: (ground) => void submodule(ground) },
+  {
+    name: "a submodule as it was, deinitialised",
+    hide: (ground) => {
+      submodule(ground);
+      ground.git(ground.tree, "submodule", "deinit", "-q", "-f", "module");
+    },
+  },
+  {
+    name: "a commit on a branch beside a symbolic ref to it",
+    hide(ground) {
+      const branch = `kept-${Date.now()}`;
+      ground.git(ground.tree, "switch", "-q", "-c", branch);
+      commit(ground);
+      ground.git(ground.tree, "symbolic-ref", `refs/heads/${branch}-too`, `refs/heads/${branch}`);
+    },
+  },
+  {
+    name: "a stash of untracked files that was given back in the main checkout",
+    hide({ git, repository }) {
+      const file = join(repository, "new.txt");
+      writeFileSync(file, "mine\n");
+      git(repository, "stash", "-q", "-u");
+      git(repository, "stash", "pop", "-q");
+      rmSync(file);
+    },
+  },
   {
     name: "files left out by a sparse checkout",
     hide: ({ git, tree }) => git(tree, "sparse-checkout", "set", "docs"),
