@@ -20,7 +20,7 @@ export const removal: Promised = {
   what: "ways to hide work in a worktree",
   wrong: "let a removal destroy it, or kept a safe worktree",
   means:
-    "`rm` and `prune` keep a worktree whose files or commits are not provably elsewhere, no matter how git hides them; they remove a worktree without such work; they never remove files behind a mount point, not even with `--discard-work`",
+    "`rm` and `prune` keep a worktree whose files or commits are not provably elsewhere, in every way of hiding them that the test knows; they remove a worktree without such work; they never remove files behind a mount point, not even with `--discard-work`",
   check,
 };
 
