@@ -16,7 +16,7 @@ import { assertAgentGone, assertAllRecorded, assertNoneUnknown } from "./agent-l
 import { listRuns } from "./select.ts";
 import { endStrays } from "./stop.ts";
 import { gitDirectoryOf } from "./git.ts";
-import { conversationAtRisk } from "./unsaved-conversation.ts";
+import { conversationAtRisk } from "./escrow/only-copy.ts";
 import { workAtRisk } from "./unsaved.ts";
 
 export interface CleanOptions {

@@ -99,7 +99,6 @@ export {
   describeCopy,
   dropOldEscrow,
   endsCopy,
-  type EscrowAsk,
   type EscrowSource,
   isEmptied,
   keepEscrow,
@@ -117,7 +116,6 @@ export {
   liveSession,
   putBackLive,
   sourceOf,
-  wholeOf,
   wholesOf,
 } from "./escrow-live.ts";
 export { followStream, readStream } from "./logs.ts";

@@ -3,15 +3,8 @@ import { spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { CLI, collect, Sandbox } from "../e2e/sandbox.ts";
-import {
-  gitOf,
-  makeRepository,
-  type Mounted,
-  MOUNTED,
-  SAVED,
-  type Way,
-  WAYS,
-} from "../hostile/hidden-work.ts";
+import { gitOf, makeRepository, SAVED, type Way, WAYS } from "../hostile/hidden-work.ts";
+import { type Mounted, MOUNTED } from "../hostile/mounted-work.ts";
 import { NAMESPACE } from "./full-disk.ts";
 import type { Promised, Scale, Verdict } from "./promise.ts";
 

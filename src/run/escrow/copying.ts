@@ -3,13 +3,7 @@
  * The caller records the copy.
  */
 import { join } from "node:path";
-import {
-  continuesCopy,
-  type EscrowAsk,
-  type EscrowSource,
-  keepEscrow,
-  keepEscrowText,
-} from "../../state/state.ts";
+import { continuesCopy, type EscrowSource, keepEscrow, keepEscrowText } from "../../state/state.ts";
 import type { Escrow, EscrowFile, RunRecord } from "../../core/records.ts";
 import { sessionFiles } from "../../drivers/drivers.ts";
 import { continuesFile, lastCopyOf, sameFile } from "./copies.ts";
@@ -60,7 +54,11 @@ export async function copyFiles(deps: Deps, copying: Copying): Promise<Taken | N
   return { escrow, longer, lacks: await lacksPart(run, before, escrow), linked, apart };
 }
 
-function askFor(deps: Deps, session: string, files: readonly EscrowSource[]): EscrowAsk {
+function askFor(
+  deps: Deps,
+  session: string,
+  files: readonly EscrowSource[],
+): Parameters<typeof keepEscrow>[1] {
   return { session, files, limitBytes: deps.config.escrowLimitBytes, clock: deps.clock };
 }
 

@@ -16,7 +16,7 @@ import {
   livePieces,
   liveSession,
   putBackLive,
-  wholeOf,
+  wholesOf,
 } from "../../state/state.ts";
 import { Fault } from "../../core/faults.ts";
 import { sessionFiles, watchFolder } from "../../drivers/drivers.ts";
@@ -174,7 +174,7 @@ export class EscrowKeeper {
     const last = pieces.at(-1);
     // A file with another name was moved, not deleted.
     if (last === undefined || last.names > 1) return;
-    const whole = wholeOf(pieces);
+    const whole = wholesOf(pieces).at(-1) ?? [];
     // A file that was cut short before it was deleted would hide the longer copy.
     const copy = copiesOf(this.#ledger.run).findLast(({ session }) => session === this.#session);
     const copied = copy?.files[0]?.size ?? 0;

@@ -1,20 +1,20 @@
 /** Whether the run has the only copy of a conversation: then it is not removed. */
 import { join } from "node:path";
-import { isDirectory, isEmptied, namesOf, realPath } from "../state/state.ts";
-import { Fault } from "../core/faults.ts";
-import type { Escrow, RunRecord } from "../core/records.ts";
-import { sessionFiles } from "../drivers/drivers.ts";
-import type { Engine, Located } from "../engines/engine.ts";
-import { candidates } from "./conversation.ts";
-import type { Deps } from "./deps.ts";
-import { allEngines } from "./engine-setup.ts";
-import { copiesOf, copyId, copyName, isElsewhere, lackedWith, whyStuck } from "./escrow/copies.ts";
-import { expectedEscrow } from "./escrow/escrow.ts";
-import { damageOf } from "./escrow/look-up.ts";
-import { uncopiedLink } from "./escrow/sources.ts";
-import { gitDirectoryOf } from "./git.ts";
-import { resumeCommand } from "./resume/plan.ts";
-import { isInside } from "./unsaved-commits.ts";
+import { isDirectory, isEmptied, namesOf, realPath } from "../../state/state.ts";
+import { Fault } from "../../core/faults.ts";
+import type { Escrow, RunRecord } from "../../core/records.ts";
+import { sessionFiles } from "../../drivers/drivers.ts";
+import type { Engine, Located } from "../../engines/engine.ts";
+import { candidates } from "../conversation.ts";
+import type { Deps } from "../deps.ts";
+import { allEngines } from "../engine-setup.ts";
+import { copiesOf, copyId, copyName, isElsewhere, lackedWith, whyStuck } from "./copies.ts";
+import { expectedEscrow } from "./escrow.ts";
+import { damageOf } from "./look-up.ts";
+import { uncopiedLink } from "./sources.ts";
+import { gitDirectoryOf } from "../git.ts";
+import { resumeCommand } from "../resume/plan.ts";
+import { isInside } from "../unsaved-commits.ts";
 
 interface OnlyCopy {
   /** As the end of a sentence about the run. */
