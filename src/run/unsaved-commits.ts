@@ -90,8 +90,13 @@ async function remotesOf(
     const path = isFar ? null : realPath(resolve(from, local));
     if (path === null || isGoing(removal, path)) continue;
     // It may have been told to find objects in what goes.
-    if (repositoriesAt(path).some((one) => isGoing(removal, one))) continue;
-    const there = await (await openGit(removal.deps, path))(["for-each-ref", "--format=%(objectname)"]);
+    const repositories = repositoriesAt(path);
+    if (repositories.some((one) => isGoing(removal, one))) continue;
+    // Git goes into one without a checkout only by its name.
+    const named: Record<string, string> = repositories[0] === path ? { GIT_DIR: path } : {};
+    const there = await (
+      await openGit(removal.deps, path, named)
+    )(["for-each-ref", "--format=%(objectname)"]);
     if (there.code === 0) ids.push(...linesOf(there.stdout));
   }
   return { ids, refs };

@@ -35,6 +35,7 @@ import {
   openGit,
   repositoriesOf,
 } from "./git.ts";
+import { isOwnPlace } from "./git-place.ts";
 import {
   cannotTell,
   commitsAtRisk,
@@ -77,6 +78,10 @@ async function atRisk(deps: Deps, run: RunRecord): Promise<string | null> {
   if (run.launch.isolate !== "worktree" || isEmptyDirectory(worktree)) return null;
   const place = placeOf(worktree, run.runDirectory, deps);
   if (typeof place === "string") return place;
+  // Reprise died between making it and filling it, and no agent has been there.
+  const isUnfilled =
+    entriesOf(worktree).every(({ name }) => name === ".git") && !entriesOf(place.gitDir).some(isIndex);
+  if (run.attempts === 0 && isUnfilled) return null;
   const git = await openGit(deps, worktree, { GIT_DIR: place.gitDir, GIT_WORK_TREE: worktree });
   const removal: Removal = {
     deps,
@@ -90,6 +95,7 @@ async function atRisk(deps: Deps, run: RunRecord): Promise<string | null> {
 /** The worktree's own link to its repository, both ways; otherwise why it proves nothing. */
 function placeOf(tree: string, runDirectory: string, deps: Deps): Place | string {
   const doubt = `${join(tree, ".git")} no longer leads to the repository, so nothing shows what is saved elsewhere`;
+  if (!isOwnPlace(deps, tree)) return `${tree} is a link, so nothing shows what is saved elsewhere`;
   const gitDir = gitDirectoryOf(tree);
   if (gitDir === null) return doubt;
   const link = readSmallText(join(gitDir, "commondir"))?.trim() ?? "";
