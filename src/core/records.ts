@@ -71,12 +71,22 @@ export interface RightsVariable {
   readonly leads?: string;
 }
 
-/** A file or folder that decides on rights. Null: missing, or too large to compare. */
+/** A file or folder whose content decides on rights. */
 export interface RightsFile {
   /** The option or variable that names it. */
   readonly by: string;
   readonly path: string;
+  /** Null: missing. `uncomparable`: it cannot be compared, so no later content counts as the same. */
   readonly sha256: string | null;
+}
+
+/** A folder that an option opens to the agent. */
+export interface OpenedFolder {
+  /** The option that names it. */
+  readonly by: string;
+  readonly path: string;
+  /** Its path with links resolved. */
+  readonly leads: string;
 }
 
 /** How an engine's settings treat a folder: trusted, not trusted, or not mentioned. */
@@ -96,6 +106,8 @@ export interface Launch {
   readonly guarded?: true;
   /** Files that options and variables name and that decide on rights, as the first start found them (I12). */
   readonly files?: readonly RightsFile[];
+  /** Folders that options open to the agent, where they led at the first start (I12). */
+  readonly folders?: readonly OpenedFolder[];
   readonly mode: Mode;
   readonly interactive: boolean;
   readonly isolate: "dir" | "worktree" | null;

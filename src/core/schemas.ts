@@ -63,6 +63,7 @@ const launch = z.object({
   files: z.exactOptional(
     z.array(z.object({ by: z.string(), path: z.string(), sha256: z.string().nullable() })),
   ),
+  folders: z.exactOptional(z.array(z.object({ by: z.string(), path: z.string(), leads: z.string() }))),
   mode,
   interactive: z.boolean(),
   isolate: z.enum(["dir", "worktree"]).nullable(),

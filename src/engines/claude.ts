@@ -110,8 +110,7 @@ const grammar: Grammar = {
       { only: "ui" },
     ),
     ...table(
-      `--add-dir ...
-      --allowedTools|--allowed-tools ...
+      `--allowedTools|--allowed-tools ...
       --tools ...
       --setting-sources <>
       --plugin-url <>*
@@ -131,6 +130,7 @@ const grammar: Grammar = {
       --channels ...`,
       { guard: "grant" },
     ),
+    ...table("--add-dir ...", { guard: "grant", opens: "path" }),
     ...table(
       `--mcp-config ...
       --settings <>

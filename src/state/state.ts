@@ -17,8 +17,8 @@ export {
   writeFully,
 } from "./files.ts";
 export { type BundleEntry, writeBundle } from "./bundle.ts";
+export { contentDigest, UNCOMPARABLE } from "./content-digest.ts";
 export {
-  contentDigest,
   entriesOf,
   fileSize,
   fileStamp,
