@@ -76,7 +76,7 @@ export interface RightsFile {
   /** The option or variable that names it. */
   readonly by: string;
   readonly path: string;
-  /** Null: missing. `uncomparable`: it cannot be compared, so no later content counts as the same. */
+  /** Null: missing. If it begins with "uncomparable", no later content counts as the same. */
   readonly sha256: string | null;
 }
 

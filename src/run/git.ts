@@ -10,8 +10,8 @@ import type { Env, ToolResult } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import type { Deps } from "./deps.ts";
-import { assertOwnPlace, pinnedPlace, type RunAt, SettingsJudge } from "./git-place.ts";
-import { filtersOff, FIXED, settingsEnv } from "./git-settings.ts";
+import { assertOwnPlace, pinnedPlace, type RunAt, SettingsJudge } from "./git/place.ts";
+import { filtersOff, FIXED, settingsEnv } from "./git/settings.ts";
 
 export interface GitOptions {
   readonly env?: Readonly<Record<string, string>>;

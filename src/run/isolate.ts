@@ -18,7 +18,7 @@ import type { RunRecord } from "../core/records.ts";
 import type { Engine, Located } from "../engines/engine.ts";
 import type { Deps } from "./deps.ts";
 import { filterWords, type Git, gitDirectoryOf, openGit, repositoriesOf, unfilteredIn } from "./git.ts";
-import { isOwnPlace } from "./git-place.ts";
+import { isOwnPlace } from "./git/place.ts";
 import type { ResumeFacts } from "./resume/plan.ts";
 import { liveOwner } from "./leases.ts";
 import { isInside } from "./unsaved-commits.ts";

@@ -6,7 +6,7 @@
  */
 import { createHash } from "node:crypto";
 import { basename, dirname, join, resolve } from "node:path";
-import { contentDigest, realPath, UNCOMPARABLE } from "../state/state.ts";
+import { contentDigest, realPath } from "../state/state.ts";
 import type { Env } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, LaunchEnv, RightsFile, RightsVariable, RunRecord } from "../core/records.ts";
@@ -240,16 +240,15 @@ function assertSameOpened(engine: Engine, { handle, launch }: RunRecord): void {
 /** Whoever may write to such a file may give the next attempt more rights; the agent itself often may (I12). */
 function assertSameFiles(engine: Engine, { handle, launch }: RunRecord, later: LaterEnv): void {
   const changed = (launch.files ?? []).find(
-    ({ path, sha256 }) =>
-      sha256 === UNCOMPARABLE || contentDigest(path, engine.rulesEnv?.unchanged) !== sha256,
+    ({ path, sha256 }) => contentDigest(path, engine.rulesEnv?.unchanged) !== sha256,
   );
   if (later.allowFiles === true || changed === undefined) return;
   const { by, path, sha256 } = changed;
   const what =
     sha256 === null
       ? "was not there"
-      : sha256 === UNCOMPARABLE
-        ? "held too much to compare, or was no file,"
+      : sha256.startsWith("uncomparable")
+        ? "could not be compared"
         : "had another content";
   const accept = later.supervised === true ? "" : "; or give --allow-files if the change is yours";
   throw new Fault(

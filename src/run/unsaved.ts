@@ -35,7 +35,7 @@ import {
   openGit,
   repositoriesOf,
 } from "./git.ts";
-import { isOwnPlace } from "./git-place.ts";
+import { isOwnPlace } from "./git/place.ts";
 import {
   cannotTell,
   commitsAtRisk,

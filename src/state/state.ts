@@ -17,7 +17,6 @@ export {
   writeFully,
 } from "./files.ts";
 export { type BundleEntry, writeBundle } from "./bundle.ts";
-export { contentDigest, UNCOMPARABLE } from "./content-digest.ts";
 export {
   entriesOf,
   fileSize,
@@ -65,6 +64,7 @@ export {
 } from "./identity.ts";
 export {
   compareTree,
+  contentDigest,
   type FoundRepository,
   hashFile,
   isCache,

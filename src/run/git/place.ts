@@ -4,11 +4,11 @@
  */
 import { isUtf8 } from "node:buffer";
 import { dirname, join, relative, resolve, sep } from "node:path";
-import { kindAt, readSmallText, realPath } from "../state/state.ts";
-import { Fault } from "../core/faults.ts";
-import type { Deps } from "./deps.ts";
-import type { Git, GitOptions } from "./git.ts";
-import { overrides, type Setting, settingsEnv, withoutScope } from "./git-settings.ts";
+import { kindAt, readSmallText, realPath } from "../../state/state.ts";
+import { Fault } from "../../core/faults.ts";
+import type { Deps } from "../deps.ts";
+import type { Git, GitOptions } from "../git.ts";
+import { overrides, type Setting, settingsEnv, withoutScope } from "./settings.ts";
 
 /** Git in this directory. */
 export type RunAt = (at: string, args: readonly string[], options?: GitOptions) => ReturnType<Git>;

@@ -2,7 +2,7 @@
  * Which settings of a repository Reprise's own git does not go by. An agent can write a repository's configuration, so only the
  * user's own (global and system) settings may name programs.
  */
-import { Fault } from "../core/faults.ts";
+import { Fault } from "../../core/faults.ts";
 
 /** Name and value. */
 export type Setting = readonly [key: string, value: string];
