@@ -170,6 +170,15 @@ const FILES: readonly Way[] = [
     },
   },
   {
+    name: "a link in the worktree's place that leads to a copy of it",
+    hide({ repository, tree }) {
+      const copy = join(repository, "..", "copy");
+      cpSync(tree, copy, { recursive: true, verbatimSymlinks: true });
+      rmSync(tree, { recursive: true });
+      symlinkSync(copy, tree);
+    },
+  },
+  {
     name: "a worktree that was moved, with a new file",
     hide(ground) {
       change(ground, "new.txt");
