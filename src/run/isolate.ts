@@ -57,7 +57,7 @@ export async function planWorkplace(deps: Deps, home: string, request: Workplace
       { facts: { cwd: request.cwd } },
     );
   }
-  const told = await tellUnfiltered(deps, ask, request.cwd, commit);
+  const told = await tellUnfiltered(deps, ask, { cwd: request.cwd, commit });
   return {
     cwd: join(worktree, inside),
     make: async () => {
@@ -148,9 +148,11 @@ async function isTree(ask: Git, object: string): Promise<boolean> {
 async function tellUnfiltered(
   deps: Deps,
   ask: Git,
-  cwd: string,
-  commit: string,
-  told: string | null = null,
+  {
+    cwd,
+    commit,
+    told = null,
+  }: { readonly cwd: string; readonly commit: string; readonly told?: string | null },
 ): Promise<string | null> {
   const found = await unfilteredIn(deps, ask, commit);
   if (found === null || found.filter === told) return told;
@@ -202,7 +204,7 @@ async function checkOut(
 ): Promise<void> {
   try {
     const there = await openGit(deps, worktree);
-    await tellUnfiltered(deps, there, cwd, commit, told);
+    await tellUnfiltered(deps, there, { cwd, commit, told });
     await fillWorktree(there, cwd);
   } catch (error) {
     await git(deps, cwd, ["worktree", "remove", "--force", worktree]);

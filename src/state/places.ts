@@ -14,7 +14,7 @@ import {
   type Stats,
   statSync,
 } from "node:fs";
-import { dirname, join, resolve } from "node:path";
+import { dirname, resolve } from "node:path";
 import { Fault } from "../core/faults.ts";
 import { isErrno, storageFault } from "./files.ts";
 

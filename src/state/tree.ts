@@ -333,11 +333,11 @@ class ContentWalk {
       }
       this.#walked.set(at.real, at.name);
       for (const entry of this.#entriesIn(at)) {
-        const below = { name: join(at.name, entry.name), real: join(at.real, entry.name) };
+        const place = { name: join(at.name, entry.name), real: join(at.real, entry.name) };
         if (this.#entries > MOST_ENTRIES) return [];
-        if (entry.isDirectory()) open.push(below);
-        else if (entry.isSymbolicLink()) links.push(below);
-        else this.#addFile(below);
+        if (entry.isDirectory()) open.push(place);
+        else if (entry.isSymbolicLink()) links.push(place);
+        else this.#addFile(place);
       }
     }
     return links;
