@@ -8,7 +8,7 @@ import { kindAt, readSmallText, realPath } from "../../state/state.ts";
 import { Fault } from "../../core/faults.ts";
 import type { Deps } from "../deps.ts";
 import type { Git, GitOptions } from "../git.ts";
-import { overrides, type Setting, settingsEnv, withoutScope } from "./settings.ts";
+import { FIXED, overrides, type Setting, settingsEnv, withoutScope } from "./settings.ts";
 
 /** Git in this directory. */
 export type RunAt = (at: string, args: readonly string[], options?: GitOptions) => ReturnType<Git>;
@@ -132,7 +132,8 @@ interface Tree {
 async function listedBelow(run: RunAt, tree: Tree, seen: Set<string>): Promise<string> {
   const list = ["ls-files", "--stage", "-z", "--full-name", ":/"];
   const options = { encoding: "latin1", maxBytes: MOST_BYTES } as const;
-  const env = { ...tree.env, ...UNJUDGED, GIT_LITERAL_PATHSPECS: "0" };
+  // To read the index, git may ask a program that watches the files.
+  const env = { ...tree.env, ...settingsEnv(FIXED), GIT_LITERAL_PATHSPECS: "0" };
   const { stdout } = await run(tree.cwd, list, { ...options, env });
   const links = stdout.split("\0").filter((entry) => entry.startsWith("160000 "));
   let text = "";
