@@ -1,10 +1,14 @@
 /**
- * Writes `docs/errors.md` from the table of faults, the table of the README from `conformance/report.md`, and the table
- * of `docs/reliability.md` from `test/crash/results.json`. With `--check`, writes nothing, and exit code 1 means
- * that a file is out of date.
+ * Writes `docs/errors.md` from the table of faults, the reference in `docs/cli.md` from the declarations of the commands,
+ * the table of the README from `conformance/report.md`, and the table of `docs/reliability.md` from
+ * `test/crash/results.json`. With `--check`, writes nothing, and exit code 1 means that a file is out of date.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { readmeWith } from "../conformance/report.ts";
+import { COMMANDS } from "../src/cli/commands.ts";
+import type { Declaration, Family } from "../src/cli/define.ts";
+import { isFamily } from "../src/cli/dispatch.ts";
+import { flagsText, usageOf } from "../src/cli/parse.ts";
 import { FAULTS } from "../src/core/faults.ts";
 import type { Result } from "../test/crash/promise.ts";
 
@@ -94,7 +98,7 @@ function present(path: string): string | null {
 function between(text: string, name: string, inside: string): string {
   const marks = [`<!-- ${name}: begin -->`, `<!-- ${name}: end -->`] as const;
   const [from, to] = marks.map((mark) => text.indexOf(mark)) as [number, number];
-  if (from < 0 || to < from) throw new Error(`docs/reliability.md lacks the marks of its ${name}`);
+  if (from < 0 || to < from) throw new Error(`a page lacks the marks of its ${name}`);
   return `${text.slice(0, from)}${marks[0]}\n${inside}\n${text.slice(to)}`;
 }
 
@@ -118,6 +122,42 @@ function reliability(): string {
     "soak",
     soak(JSON.parse(present("test/soak/results.json") ?? "null") as Soak | null),
   );
+}
+
+/** The page about the commands: a table of all, and the arguments and options of each. */
+async function commandPage(): Promise<string> {
+  const text = present("docs/cli.md") ?? "";
+  const rows = Object.entries(COMMANDS).map(([name, { summary }]) => {
+    const title = [...text.matchAll(/^## (.*)$/gm)].find(([, words = ""]) => words.split(" ").includes(name));
+    return [`[\`${name}\`](#${(title?.[1] ?? name).replaceAll(" ", "-")})`, summary];
+  });
+  const listed = between(text, "commands", table(["command", "purpose"], rows));
+  return between(listed, "reference", (await referenceOf(COMMANDS)).join("\n\n"));
+}
+
+async function referenceOf(commands: Family["commands"]): Promise<readonly string[]> {
+  const sections: string[] = [];
+  for (const { load } of Object.values(commands)) {
+    const declared = await load();
+    if (isFamily(declared)) sections.push(...(await referenceOf(declared.commands)));
+    else sections.push(sectionOf(declared));
+  }
+  // `agent logs` is `logs`.
+  return [...new Set(sections)];
+}
+
+function sectionOf(command: Declaration): string {
+  const { name, summary, args, options, usage } = command;
+  const rows = [
+    ...Object.entries(args).map(([word, { help }]) => [`\`${word}\``, help]),
+    ...Object.entries(options).map(([word, option]) => [`\`${flagsText(word, option)}\``, option.help]),
+  ].map((row) => row.map((cell) => cell.replaceAll("|", "\\|")));
+  return [
+    `### reprise ${name}`,
+    `\`\`\`\nreprise ${name} ${usage ?? usageOf(command)}\n\`\`\``,
+    summary,
+    table(["argument or option", "meaning"], rows),
+  ].join("\n\n");
 }
 
 interface Soak {
@@ -151,7 +191,12 @@ function soak(found: Soak | null): string {
 
 const readme = () => readmeWith(present("README.md") ?? "", present("conformance/report.md"));
 try {
-  const pages = { "docs/errors.md": page(), "README.md": readme(), "docs/reliability.md": reliability() };
+  const pages = {
+    "docs/errors.md": page(),
+    "docs/cli.md": await commandPage(),
+    "README.md": readme(),
+    "docs/reliability.md": reliability(),
+  };
   for (const [path, wanted] of Object.entries(pages)) {
     if (!process.argv.includes("--check")) writeFileSync(at(path), wanted);
     else if (present(path) !== wanted) throw new Error(`${path} is not up to date. Type: npm run docs`);

@@ -1,48 +1,46 @@
 /**
- * The entry of a holder: one detached process that runs one attempt and ends with its agent.
+ * The program of a holder: one background process that runs one attempt and ends with its agent.
  *
- * Its errand comes through an inherited descriptor; after the answer nothing ties it to its starter.
+ * Its request comes through an inherited descriptor. After its reply it no longer depends on its launcher.
  */
 import { keepDebuggersOut, keepFilesPrivate } from "./process/umask.ts";
 import { Socket } from "node:net";
 import { writeSync } from "node:fs";
 import type { WorldOptions } from "./cli/cli.ts";
 import { Fault, wantOf } from "./core/faults.ts";
-import { hold } from "./detached/holder.ts";
-import { type Errand, ERRAND_FD } from "./detached/launch.ts";
-import { encode, encodeFault, FrameReader } from "./ipc/wire.ts";
-import type { JsonObject } from "./lib/json.ts";
+import { hold, type HolderStart } from "./detached/holder.ts";
+import { encodeReply, LAUNCH_FD, type LaunchRequest, readRequest } from "./detached/launch-protocol.ts";
 import { selectRun } from "./run/select.ts";
 import { configure, openDeps } from "./setup.ts";
 
 keepFilesPrivate();
 keepDebuggersOut();
 
-const heard = { warnings: [] as string[], notes: [] as string[] };
-let answered = false;
+const early = { warnings: [] as string[], notes: [] as string[] };
+let replied = false;
 const log = {
-  warn: (message: string) => void (answered ? write("warn", message) : heard.warnings.push(message)),
-  info: (message: string) => void (answered ? write("info", message) : heard.notes.push(message)),
+  warn: (message: string) => void (replied ? write("warn", message) : early.warnings.push(message)),
+  info: (message: string) => void (replied ? write("info", message) : early.notes.push(message)),
 };
 
-const pipe = new Socket({ fd: ERRAND_FD, readable: true, writable: true });
-// The starter may be gone; the holder continues.
+const pipe = new Socket({ fd: LAUNCH_FD, readable: true, writable: true });
+// The launcher may be gone; the holder continues.
 pipe.on("error", () => {});
-const errand = await read(pipe);
-if (errand !== null) {
-  if (errand.nodeOptions !== null) process.env["NODE_OPTIONS"] = errand.nodeOptions;
-  process.exitCode = await carryOut(errand);
+const launch = await readRequest(pipe);
+if (launch !== null) {
+  if (launch.nodeOptions !== null) process.env["NODE_OPTIONS"] = launch.nodeOptions;
+  process.exitCode = await run(launch.hold);
 }
-// A forgotten timer or socket must not keep a process without an agent.
+// A forgotten timer or socket must not keep a process alive that has no agent.
 process.exit();
 
-async function carryOut({ wish }: Errand): Promise<number> {
+async function run(request: LaunchRequest["hold"]): Promise<number> {
   try {
     const terminal = { stdin: false, stdout: false, stderr: false, columns: 120, rows: 40, color: false };
-    const options = { log, terminal, runsAgents: true, trustCwd: wish.request.trustCwd };
-    const deps = await world(wish, options);
-    const result = await hold(deps, wish, (launched) => answer({ ...launched }));
-    answer({ handle: result.run.handle, runId: result.run.runId, attempt: result.attempt.n });
+    const options = { log, terminal, runsAgents: true, trustCwd: request.request.trustCwd };
+    const deps = await depsFor(request, options);
+    const result = await hold(deps, request, reply);
+    reply({ handle: result.run.handle, runId: result.run.runId, attempt: result.attempt.n });
     for (const diagnostic of result.attempt.diagnostics) log.warn(`${result.run.handle}: ${diagnostic}`);
     await deps.store[Symbol.asyncDispose]();
     return result.exitCode;
@@ -50,36 +48,24 @@ async function carryOut({ wish }: Errand): Promise<number> {
     const error = wantOf(thrown) ?? thrown;
     const detail = error instanceof Error ? (error.stack ?? error.message) : String(error);
     write("error", error instanceof Fault ? error.message : detail);
-    answer({ error: error instanceof Fault ? encodeFault(error) : { code: "bug", message: detail } });
+    reply(error instanceof Fault ? error : detail);
     return 1;
   }
 }
 
-/** A resumed run uses the config of its directory; the starter has already asked about trust. */
-async function world(wish: Errand["wish"], options: WorldOptions) {
-  if (wish.do === "start") return openDeps({ ...options, cwd: wish.request.cwd });
+/** A resumed run uses the config of its directory; the launcher has already asked about trust. */
+async function depsFor(request: LaunchRequest["hold"], options: WorldOptions) {
+  if (request.do === "start") return openDeps({ ...options, cwd: request.request.cwd });
   const deps = await openDeps({ ...options, cwd: null });
-  const run = await selectRun(deps, wish.request.selector);
-  return configure(deps, { ...options, cwd: run.cwd });
+  const found = await selectRun(deps, request.request.selector);
+  return configure(deps, { ...options, cwd: found.cwd });
 }
 
-/** Only the first answer counts; later ones go to the log. */
-function answer(frame: JsonObject): void {
-  if (answered) return;
-  answered = true;
-  pipe.end(encode({ ...frame, ...heard }));
-}
-
-/** Null: the starter died before it sent the whole errand. */
-function read(from: Socket): Promise<Errand | null> {
-  const reader = new FrameReader();
-  return new Promise((resolve) => {
-    from.once("close", () => resolve(null));
-    from.on("data", (chunk: Buffer) => {
-      const [frame] = reader.read(chunk);
-      if (frame !== undefined) resolve(frame as unknown as Errand);
-    });
-  });
+/** Only the first reply is sent; later messages go to the log. */
+function reply(result: HolderStart | Fault | string): void {
+  if (replied) return;
+  replied = true;
+  pipe.end(encodeReply(result, early));
 }
 
 /** stderr is a file: the line is written when this returns, even if we die right after. */

@@ -1,43 +1,29 @@
 /**
  * Wires the outside world into `Deps`: state directory, index, config, clock, processes. No other file does.
  */
-import { createHash, randomBytes, randomUUID } from "node:crypto";
-import {
-  closeSync,
-  constants,
-  existsSync,
-  fstatSync,
-  openSync,
-  readFileSync,
-  statfsSync,
-  statSync,
-} from "node:fs";
+import { randomBytes, randomUUID } from "node:crypto";
+import { existsSync, statfsSync, statSync } from "node:fs";
 import { hostname } from "node:os";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import type { WorldOptions } from "./cli/cli.ts";
+import { configure } from "./config-files.ts";
+import { mergeConfig } from "./core/config.ts";
+import type { Env, Log, Processes } from "./core/deps.ts";
+import { Fault } from "./core/faults.ts";
+import { processesOf } from "./owners.ts";
+import type { Deps } from "./run/run.ts";
 import {
   indexGuards,
   indexIdentity,
   listRunDirs,
   openState,
-  readRecord,
   type StateDir,
   stateDirectory,
-  sharedLock,
-  writeAtomic,
 } from "./state/state.ts";
-import type { WorldOptions } from "./cli/cli.ts";
-import { type ConfigFile, mergeConfig, parseConfig, projectPowers } from "./core/config.ts";
-import type { Env, Log, Processes } from "./core/deps.ts";
-import { Fault, wantOf } from "./core/faults.ts";
-import type { RunbookSource } from "./core/runbook.ts";
-import { harmless } from "./lib/harmless.ts";
-import { plural } from "./lib/plural.ts";
-import { processesOf } from "./owners.ts";
-import type { Deps } from "./run/run.ts";
-import { inTurn, openStore, type Store } from "./store/store.ts";
+import { openStore, type Store } from "./store/store.ts";
 
-const MAX_CONFIG = 1024 * 1024;
+export { configure, trust } from "./config-files.ts";
 
 export async function openDeps(options: WorldOptions): Promise<Deps> {
   const env = await asExported(process.env, options);
@@ -59,7 +45,7 @@ export async function openDeps(options: WorldOptions): Promise<Deps> {
     batchHolds: async (runs) => {
       const issues = runs.filter(({ subject }) => subject?.startsWith("issue:") === true);
       if (issues.length === 0) return new Map();
-      return (await import("./issues/brake.ts")).batchHolds({ state, processes: known }, issues);
+      return (await import("./issues/live-batch.ts")).batchHolds({ state, processes: known }, issues);
     },
     newHandle: () => randomBytes(4).toString("hex"),
     newSessionId: () => randomUUID(),
@@ -91,37 +77,6 @@ async function isBehind({ state, store }: Deps): Promise<boolean> {
   // The stamp may be an old copy as well: a run directory that the index does not know reveals it.
   const unknown = state.runIds.length === 0 ? [] : await store.unknownRuns(state.runIds);
   return unknown.length > 0 && (await import("./run/index/unindexed.ts")).areRuns(state, unknown);
-}
-
-/** The user's config, then the project's if it is allowed. */
-export async function configure(deps: Deps, options: WorldOptions): Promise<Deps> {
-  const badConfig = options.badConfig ?? (options.runsAgents === true ? "refuse" : "warn");
-  const unread: string[] = [];
-  const complaints = badConfig === "refuse" ? null : unread;
-  const { config: user } = readConfig(userConfigFile(deps.env), "user", complaints);
-  const file = options.cwd === undefined || options.cwd === null ? null : findProjectFile(options.cwd);
-  // Read once: the user trusts exactly the text that Reprise uses.
-  const { config: project, text } = readConfig(file, "project", complaints);
-  if (badConfig === "warn") warnOf(unread, options.log);
-  const powers = projectPowers(project);
-  const usable =
-    file === null ||
-    text === null ||
-    powers.length === 0 ||
-    (await isTrusted(deps, { file, text, powers }, options));
-  const merged = mergeConfig(user, usable ? project : {});
-  const config = usable ? merged : { ...merged, untrusted: powers };
-  return { ...deps, config: unread.length === 0 ? config : { ...config, unread } };
-}
-
-/** Commands that inspect, stop and remove use defaults for unreadable settings. */
-function warnOf([first, ...more]: readonly string[], log: Log): void {
-  if (first === undefined) return;
-  const rest =
-    more.length === 0 ? "" : ` (and ${plural(more.length, "more problem")}; see \`reprise doctor\`)`;
-  log.warn(
-    `${first}${rest} Defaults apply here to what cannot be read; commands that start agents refuse until it is corrected.`,
-  );
 }
 
 type IndexOptions = Pick<WorldOptions, "log" | "makesRoom" | "ends" | "ownerGone"> & {
@@ -274,154 +229,5 @@ function assertPlace(env: Env): void {
       `Reprise runs as root with the home of another user (${home}). Run it without sudo, or with sudo -H.`,
       { facts: { home } },
     );
-  }
-}
-
-function userConfigFile(env: Env): string | null {
-  const base =
-    env["XDG_CONFIG_HOME"] ?? (env["HOME"] === undefined ? undefined : join(env["HOME"], ".config"));
-  return base === undefined || !base.startsWith("/") ? null : join(base, "reprise", "config.toml");
-}
-
-/** The nearest `reprise.toml`, from the directory up to the root of its repository. */
-function findProjectFile(cwd: string): string | null {
-  for (let directory = cwd; ; directory = dirname(directory)) {
-    const file = join(directory, "reprise.toml");
-    if (existsSync(file)) return file;
-    if (existsSync(join(directory, ".git")) || dirname(directory) === directory) return null;
-  }
-}
-
-/** `complaints` collects problems. Null: the first problem is thrown. */
-function readConfig(
-  file: string | null,
-  level: "user" | "project",
-  complaints: string[] | null,
-): { readonly config: ConfigFile; readonly text: string | null } {
-  if (file === null) return { config: {}, text: null };
-  const onProblem = complaints === null ? undefined : ({ message }: Fault) => void complaints.push(message);
-  let text: string | null;
-  try {
-    text = readText(file);
-  } catch (error) {
-    if (onProblem === undefined || !(error instanceof Fault) || error.code !== "config_invalid") throw error;
-    onProblem(error);
-    return { config: {}, text: null };
-  }
-  return { config: text === null ? {} : parseConfig(text, file, level, onProblem), text };
-}
-
-function readText(file: string): string | null {
-  let fd: number;
-  try {
-    fd = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK);
-  } catch (error) {
-    if (error instanceof Error && "code" in error && (error.code === "ENOENT" || error.code === "ENOTDIR"))
-      return null;
-    const want = wantOf(error);
-    if (want !== null) throw want;
-    throw new Fault("config_invalid", `The config file ${file} cannot be read.`, {
-      facts: { file },
-      cause: error,
-    });
-  }
-  try {
-    const stat = fstatSync(fd);
-    if (!stat.isFile())
-      throw new Fault("config_invalid", `The config file ${file} is not a regular file.`, {
-        facts: { file },
-      });
-    if (stat.size > MAX_CONFIG)
-      throw new Fault("config_invalid", `The config file ${file} is larger than 1 MiB.`, { facts: { file } });
-    return readFileSync(fd, "utf8");
-  } finally {
-    closeSync(fd);
-  }
-}
-
-/**
- * A project file that names programs, arguments or variables is untrusted code: it counts only after the user trusted
- * exactly this text.
- */
-async function isTrusted(
-  deps: Deps,
-  { file, text, powers }: { file: string; text: string; powers: readonly string[] },
-  options: WorldOptions,
-): Promise<boolean> {
-  const sha256 = createHash("sha256").update(text).digest("hex");
-  return agreed(deps, [{ path: file, sha256 }], { what: `${file} sets ${powers.join(", ")}`, options });
-}
-
-/** A project's runbooks and the prompts that they name. Throws `trust_required` if the user has not agreed to them. */
-export async function trust(
-  deps: Deps,
-  files: readonly RunbookSource[],
-  options: WorldOptions,
-): Promise<void> {
-  const what = `${files.map(({ path }) => path).join(", ")} ${files.length === 1 ? "defines" : "define"} commands that run here`;
-  await agreed(deps, files, { what, options: { ...options, runsAgents: true } });
-}
-
-async function agreed(
-  deps: Deps,
-  files: readonly RunbookSource[],
-  { what, options }: { readonly what: string; readonly options: WorldOptions },
-): Promise<boolean> {
-  const record = join(deps.state.root, "trusted.json");
-  const known = options.badConfig === "report" ? trustedOrNone(record) : readTrusted(record);
-  // A worktree of ours has the content of its repository, where the user agreed to the same text.
-  const isAgreed = ({ path, sha256 }: RunbookSource) =>
-    known[path] === sha256 ||
-    (path.startsWith(`${deps.state.runsRoot}/`) && Object.values(known).includes(sha256));
-  if (files.every(isAgreed)) return true;
-  if (options.plans === true) {
-    if (options.trustCwd === true) return true;
-    const answer =
-      options.terminal.stdin && options.terminal.stderr ? "asks for your trust" : "stops there (exit 8)";
-    options.log.warn(
-      `${what}, and you have not trusted it. The plan leaves that file out; the command itself ${answer}. Look at it, then add --trust-cwd.`,
-    );
-  }
-  if (options.runsAgents !== true) return false;
-  const yes =
-    options.trustCwd === true ||
-    (options.terminal.stdin && options.terminal.stderr && (await ask(`${what}. Trust it? [y/N] `)));
-  if (!yes) {
-    throw new Fault(
-      "trust_required",
-      `${what}, which could run any program. Look at it, then add --trust-cwd.`,
-      { facts: { files: files.map(({ path }) => path) } },
-    );
-  }
-  const added = Object.fromEntries(files.map(({ path, sha256 }) => [path, sha256]));
-  // Another process may have recorded other agreements since it was read.
-  await inTurn(sharedLock(deps.state), () => {
-    writeAtomic(record, `${JSON.stringify({ ...readTrusted(record), ...added }, null, 2)}\n`);
-  });
-  return true;
-}
-
-/** `doctor` itself reports a damaged record. */
-function trustedOrNone(record: string): Record<string, string> {
-  try {
-    return readTrusted(record);
-  } catch (error) {
-    if (!(error instanceof Fault)) throw error;
-    return {};
-  }
-}
-
-function readTrusted(record: string): Record<string, string> {
-  const known = readRecord(record);
-  return known === null ? {} : (known as Record<string, string>);
-}
-
-async function ask(question: string): Promise<boolean> {
-  const { createInterface } = await import("node:readline/promises");
-  const prompt = createInterface({ input: process.stdin, output: process.stderr });
-  try {
-    return /^y(es)?$/i.test((await prompt.question(harmless(question))).trim());
-  } finally {
-    prompt.close();
   }
 }

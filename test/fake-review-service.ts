@@ -1,10 +1,10 @@
-/** A review desk that plays a script, for the UI's tests and its bench: no GitHub, no Codex, no files. */
+/** A review service that plays a script, for the UI's tests and its bench: no GitHub, no Codex, no files. */
 import type { QuestionAnswer } from "../src/core/events.ts";
 import type {
   ReviewComment,
   ReviewService,
   InterruptedSession,
-  Loaded,
+  LoadedComments,
   ReviewTurn,
   TurnOrder,
   TurnResult,
@@ -14,7 +14,7 @@ import type {
 export interface Script {
   readonly comments: readonly ReviewComment[];
   readonly title?: string;
-  readonly head?: Loaded["head"];
+  readonly head?: LoadedComments["head"];
   readonly warnings?: readonly string[];
   readonly interrupted?: InterruptedSession;
   /** What a turn does. A question waits for its answer, `hang` for an interrupt. */
@@ -25,7 +25,7 @@ export interface Script {
   readonly loadFails?: string;
 }
 
-export function fakeDesk(
+export function fakeReviewService(
   script: Script,
   journal: (entry: Record<string, unknown>) => void = () => {},
 ): ReviewService {

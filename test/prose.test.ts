@@ -21,6 +21,7 @@ const PAGES = [
   "docs/adr/0006-truth.md",
   "docs/adr/0007-owners.md",
   "docs/adr/0008-supervisor.md",
+  "docs/adr/0009-validation.md",
   "docs/architecture.md",
   "docs/cli.md",
   "docs/config.md",

@@ -5,9 +5,9 @@ import type { Observed, Outcome, Trouble } from "../src/core/events.ts";
 import type { ActionName, AgentMode, Policy, PolicyEntry, Trigger } from "../src/core/runbook.ts";
 import type { AgentPhase, AgentRecord, SupervisionEvent } from "../src/core/supervision.ts";
 import { decide, type NextAction, type SupervisionFacts } from "../src/supervisor/decide.ts";
-import { chanceOf } from "../src/supervisor/delay.ts";
-import type { EndedAttempt, ProcessSight } from "../src/supervisor/occurrence.ts";
-import { inFlight } from "../src/supervisor/tally.ts";
+import { jitterOf } from "../src/supervisor/delay.ts";
+import type { EndedAttempt, ProcessState } from "../src/supervisor/occurrence.ts";
+import { inFlight } from "../src/supervisor/counts.ts";
 
 export const RUN_ID = "20260101T000000Z-claude-1a2b3c4d";
 export const T0 = Date.UTC(2026, 0, 1);
@@ -81,7 +81,7 @@ export function live(
   activity: Observed["activity"],
   sinceMs: number,
   rest: Partial<Observed> = {},
-): ProcessSight {
+): ProcessState {
   return { is: "live", observed: { activity, sinceMs, grewAtMs: sinceMs, turns: 0, certain: true, ...rest } };
 }
 
@@ -90,7 +90,7 @@ export function trouble(kind: Trouble["kind"], resetsAtMs?: number): Trouble {
   return { kind, message: "the engine's words", ...reset };
 }
 
-export const failing = (kind: Trouble["kind"], sinceMs: number, resetsAtMs?: number): ProcessSight =>
+export const failing = (kind: Trouble["kind"], sinceMs: number, resetsAtMs?: number): ProcessState =>
   live({ state: "error", trouble: trouble(kind, resetsAtMs) }, sinceMs);
 
 export function past(
@@ -112,7 +112,7 @@ export const ended = (
   attempt: number,
   span: readonly [number, number],
   outcome: Partial<Outcome> = {},
-): ProcessSight => ({
+): ProcessState => ({
   is: "ended",
   ...past(attempt, span, outcome),
 });
@@ -158,7 +158,7 @@ export function factsLike(
     history: [],
     openDecision: null,
     clockJumpMs: null,
-    chance: 0,
+    jitter: 0,
     ...fields,
   };
 }
@@ -171,7 +171,7 @@ export interface Script {
   /** Turns are completed at these moments. */
   readonly progressAtMs?: readonly number[];
   /** Seen while it lives, from the moment it started. */
-  live?(startedAtMs: number, now: number): ProcessSight;
+  live?(startedAtMs: number, now: number): ProcessState;
 }
 
 export interface Simulated {
@@ -285,7 +285,7 @@ class World implements Simulated {
       history: this.#history,
       openDecision: this.#openDecision,
       clockJumpMs: null,
-      chance: chanceOf(RUN_ID, attempt),
+      jitter: jitterOf(RUN_ID, attempt),
     });
   }
 
@@ -304,7 +304,7 @@ class World implements Simulated {
     return this.#seen(this.starts.length, now).is !== "live";
   }
 
-  #seen(attempt: number, now: number): ProcessSight {
+  #seen(attempt: number, now: number): ProcessState {
     const end = this.#endOf(attempt);
     if (end !== null && end.endedAtMs <= now) return { is: "ended", ...end };
     const startedAt = this.#startOf(attempt);

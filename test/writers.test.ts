@@ -29,18 +29,18 @@ const WRITERS: Readonly<Record<string, string>> = {
   "drivers/session-files.ts": "an engine's lost session is put back: only where no file is",
   "github/http.ts": "one reply of GitHub per file: the newest answer is the right one",
   "detached/holder.ts": "the address of one holder: that holder",
-  "issues/beads.ts": "changeText: other programs write it, so their bytes are carried over",
-  "issues/brake.ts":
+  "issues/sources/beads.ts": "changeText: other programs write it, so their bytes are carried over",
+  "issues/live-batch.ts":
     "an empty file that asks a batch to stop one run: any command writes it; the batch removes it",
-  "issues/files.ts":
+  "issues/sources/files.ts":
     "changeText itself; the issues of a repository are changed by the batch that has runner.lock",
-  "issues/markdown.ts": "changeText",
+  "issues/sources/markdown.ts": "changeText",
   "issues/metadata.ts": "one file per batch: that batch, one write at a time",
-  "issues/batch.ts": "runner.owner: under runner.lock",
+  "issues/batch-owner.ts": "runner.owner: under runner.lock",
   "reviews/sidecar.ts": "read again before each change; the turn that has the lease of the session's run",
   "run/engine-setup.ts": "versions.json: under shared.lock",
   "run/attempt/job.ts": "an empty file of one attempt",
-  "setup.ts": "trusted.json: under shared.lock",
+  "config-files.ts": "trusted.json: under shared.lock",
   "supervisor/daemon-log.ts": "the log of the daemon: only the process with the daemon's lock writes it",
   "supervisor/daemon.ts": "the daemon's token: under the daemon's lock",
 };

@@ -11,6 +11,7 @@ import { mkdtempSync, readdirSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { isErrno } from "../core/errno.ts";
 import type { CertifyLine, Check } from "../core/certificate.ts";
 import type { Exit, Outcome } from "../core/events.ts";
 import { builtInEngine } from "../engines/engines.ts";
@@ -94,12 +95,11 @@ function makeFolder(): string | null {
 
 /** File system errors are storage faults; any other error prevents the checks. */
 function tellFatal(error: unknown): void {
-  const { code: name = "", syscall } = error as NodeJS.ErrnoException;
   const said = error instanceof Error ? error.message : String(error);
-  if (syscall === undefined || syscall.startsWith("spawn"))
+  if (!isErrno(error) || error.syscall?.startsWith("spawn") === true)
     return tell({ type: "fatal", code: "engine_cannot", message: said });
-  const isFull = ["ENOSPC", "EDQUOT"].includes(name);
-  const message = `the temporary folder ${tmpdir()} cannot be written to (${name}). ${isFull ? "Make room there, or set" : "Set"} TMPDIR to a folder that can be.`;
+  const isFull = isErrno(error, "ENOSPC", "EDQUOT");
+  const message = `the temporary folder ${tmpdir()} cannot be written to (${error.code}). ${isFull ? "Make room there, or set" : "Set"} TMPDIR to a folder that can be.`;
   tell({ type: "fatal", code: isFull ? "storage_full" : "storage_failed", message });
 }
 
@@ -132,7 +132,7 @@ async function examine(folder: string): Promise<number> {
     }
     return 0;
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).syscall === undefined) throw error;
+    if (!isErrno(error)) throw error;
     tellFatal(error);
     return 1;
   }

@@ -128,7 +128,7 @@ const cases: Record<string, [step: CaseStep, facts: Partial<CheckFacts>, wrong: 
   "a message that was changed on the way": [
     resume,
     { turns: [turn({ users: ["one", "two "] })] },
-    [/began with what nobody sent: "two "/, /request 1 held/],
+    [/began with a message that was never sent: "two "/, /request 1 held/],
   ],
   "a round of tools": [resume, { turns: [turn({ act: "tool" }), turn({ n: 2, toolOutputs: ["done"] })] }, []],
   "a retry after a failure": [resume, { turns: [turn({ act: "refuse" }), turn({ n: 2 })] }, []],

@@ -120,7 +120,8 @@ function deliveries({ turns, messages }: CheckFacts): readonly string[] {
   const begun = delivered(turns);
   return [...new Set(begun)].flatMap((message) => {
     const times = begun.filter((one) => one === message).length;
-    if (count(messages, message) === 0) return [`a turn began with what nobody sent: ${quoted(message)}`];
+    if (count(messages, message) === 0)
+      return [`a turn began with a message that was never sent: ${quoted(message)}`];
     if (times <= (message === messages.at(-1) ? 1 : 0)) return [];
     return [`${DUPLICATE}: ${times} × a turn of this step began with ${quoted(message)}`];
   });

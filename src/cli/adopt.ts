@@ -1,73 +1,81 @@
 /** `reprise adopt [engine] [session-id]` */
 import { resolveDirectory } from "../state/state.ts";
 import { Fault } from "../core/faults.ts";
+import type { RunRecord } from "../core/records.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
 import { fitTable } from "../lib/table.ts";
 import { adoptSession, type Deps } from "../run/run.ts";
 import { type Conversation, findConversations, offerFor } from "../run/inspect.ts";
-import { count, makeCommand, once, parse, personName, text } from "./command.ts";
-import { type Context, paint, type Terminal } from "./context.ts";
-import { age, shortPath } from "./words.ts";
-
-interface AdoptOptions {
-  readonly cwd?: string;
-  readonly all?: true;
-  readonly name?: string;
-  readonly limit?: number;
-  readonly json?: true;
-}
+import type { Context, Terminal } from "./context.ts";
+import {
+  count,
+  defineCommand,
+  directory,
+  flag,
+  JSON_FLAG,
+  type OptionsOf,
+  personName,
+  withValue,
+} from "./define.ts";
+import { age, printTable, shortPath, widthLimit } from "./words.ts";
 
 const DEFAULT_LIMIT = 50;
 
-const command = () =>
-  makeCommand({
-    name: "adopt",
-    summary: "Find conversations started outside Reprise, and make one resumable by handle.",
-    examples: [
-      "reprise adopt                      (conversations of this directory)",
-      "reprise adopt codex --all",
-      "reprise adopt claude 8f3c1a2e --name refactoring",
-    ],
-  })
-    .argument("[engine]", "codex, claude, gemini, opencode, …")
-    .argument("[session-id]", "session id of the engine, or its first 8 or more characters")
-    .addOption(once("--cwd <dir>", "conversations of this directory (default: here)", text))
-    .option("--all", "conversations of every directory")
-    .addOption(once("--name <name>", "a name for the new run", personName))
-    .addOption(once("--limit <n>", `maximum number to list (default ${DEFAULT_LIMIT})`, count(1, 10_000)))
-    .option("--json", "print one JSON object");
+const OPTIONS = {
+  cwd: directory("conversations of this directory (default: here)"),
+  all: flag("conversations of every directory"),
+  name: withValue("<name>", "a name for the new run", personName),
+  limit: withValue("<n>", `maximum number to list (default ${DEFAULT_LIMIT})`, count(1, 10_000)),
+  json: JSON_FLAG,
+};
+type AdoptOptions = OptionsOf<typeof OPTIONS>;
 
-export async function run(args: readonly string[], context: Context): Promise<number> {
-  const parser = command();
-  parse(parser, args);
-  const options: AdoptOptions = parser.opts();
-  const [engine = null, session] = parser.args;
-  if (options.cwd !== undefined && options.all === true)
-    throw new Fault("usage", "Give --cwd or --all, not both.");
-  const cwd = options.all === true ? null : resolveDirectory(options.cwd ?? ".");
-  const deps = await context.open({ cwd });
-  if (engine === null || session === undefined) return list(context, deps, options, { engine, cwd });
-  const { run: adopted, isNew } = await adoptSession(deps, {
-    engine,
-    session,
-    cwd: options.cwd === undefined ? null : cwd,
-    name: options.name ?? null,
-  });
-  if (options.json === true) context.printJson({ ok: true, isNew, ...adopted });
-  else {
-    const what = isNew ? "Adopted as run" : "This conversation belongs to run";
-    const id = (adopted.sessions.findLast(({ value }) => value.startsWith(session)) ?? adopted.session).value;
-    // The run may have continued in another conversation.
-    const which = id === null || id === adopted.session.value ? "" : ` --session ${id}`;
-    const { why } = await offerFor(deps, adopted);
-    const next =
-      why === null
-        ? `Continue it: reprise resume ${adopted.handle}${which} "…"`
-        : `It cannot be resumed: ${why}.`;
-    context.print(`${what} ${adopted.handle}. ${next}`);
-  }
-  return 0;
+export const command = defineCommand({
+  name: "adopt",
+  summary: "Find conversations started outside Reprise, and make one resumable by handle.",
+  args: {
+    engine: { help: "codex, claude, gemini, opencode, …", values: "engines" },
+    "session-id": { help: "session id of the engine, or its first 8 or more characters" },
+  },
+  options: OPTIONS,
+  examples: [
+    "reprise adopt                      (conversations of this directory)",
+    "reprise adopt codex --all",
+    "reprise adopt claude 8f3c1a2e --name refactoring",
+  ],
+  run: async ({ args: { engine = null, "session-id": session }, options, reply }, context) => {
+    if (options.cwd !== undefined && options.all === true)
+      throw new Fault("usage", "Give --cwd or --all, not both.");
+    const cwd = options.all === true ? null : resolveDirectory(options.cwd ?? ".");
+    const deps = await context.open({ cwd });
+    if (engine === null || session === undefined) return list(context, deps, options, { engine, cwd });
+    const { run: adopted, isNew } = await adoptSession(deps, {
+      engine,
+      session,
+      cwd: options.cwd === undefined ? null : cwd,
+      name: options.name ?? null,
+    });
+    const why = options.json === true ? null : (await offerFor(deps, adopted)).why;
+    reply({ isNew, ...adopted }, () => context.print(adoptedText(adopted, { isNew, session, why })));
+    return 0;
+  },
+});
+
+function adoptedText(
+  adopted: RunRecord,
+  { isNew, session, why }: { isNew: boolean; session: string; why: string | null },
+): string {
+  const what = isNew ? "Adopted as run" : "This conversation belongs to run";
+  const id = (adopted.sessions.findLast(({ value: one }) => one.startsWith(session)) ?? adopted.session)
+    .value;
+  // The run may have continued in another conversation.
+  const which = id === null || id === adopted.session.value ? "" : ` --session ${id}`;
+  const next =
+    why === null
+      ? `Continue it: reprise resume ${adopted.handle}${which} "…"`
+      : `It cannot be resumed: ${why}.`;
+  return `${what} ${adopted.handle}. ${next}`;
 }
 
 async function list(
@@ -92,9 +100,7 @@ async function list(
     return 0;
   }
   const now = { nowMs: deps.clock.now(), home: deps.env["HOME"] };
-  const [header = "", ...lines] = conversationTable(found, context.terminal, now);
-  context.print(paint(context.terminal, "dim", header));
-  for (const line of lines) context.print(line);
+  printTable(context, conversationTable(found, context.terminal, now));
   const open = found.filter(({ handle }) => handle === null);
   const [first] = open;
   if (first !== undefined) {
@@ -127,7 +133,7 @@ export function conversationTable(
     { head: "TITLE", least: 12 },
     { head: "WHERE", least: 12, cut: (path: string, width: number) => shortPath(path, undefined, width) },
   ] as const;
-  return fitTable(columns, rows, terminal.stdout ? terminal.columns : undefined);
+  return fitTable(columns, rows, widthLimit(terminal));
 }
 
 function toJson(one: Conversation) {

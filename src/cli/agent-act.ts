@@ -1,5 +1,5 @@
 /**
- * `reprise agent send|stop|resume`: a person's requests to agents. The daemon carries them out, so that only one
+ * `reprise agent send|stop|resume|rm`: a person's requests to agents. The daemon carries them out, so that only one
  * process acts on an agent.
  */
 import { Fault } from "../core/faults.ts";
@@ -7,99 +7,84 @@ import type { AgentRecord } from "../core/supervision.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { wrap } from "../lib/wrap.ts";
 import type { Deps } from "../run/run.ts";
+import { finishRemovals } from "../run/clean.ts";
 import {
-  backCommand,
-  type BackCommand,
+  commandToResume,
+  type ResumeCommand,
   ensureDaemon,
   findDaemon,
   getAgent,
-  keepConversation,
+  storeStrict,
   listAgents,
   refuseSecretMessage,
+  removeAgent,
   type ResumedAgent,
   selectAgent,
   stopAgent,
-  wayBack,
-  type WayBack,
+  forecastResume,
+  type ResumeForecast,
 } from "../supervisor/supervisor.ts";
-import { makeCommand, parse } from "./command.ts";
 import { wayWords } from "./agent-look.ts";
+import { removeEach } from "./rm.ts";
 import type { Context } from "./context.ts";
+import { AGENT_ID, defineCommand, flag, JSON_FLAG } from "./define.ts";
 
-const sendCommand = () =>
-  makeCommand({
-    name: "agent send",
-    summary: "Send a message to an agent. Reprise types it into an idle UI, or sends it as the next turn.",
-    examples: ['reprise agent send 1a2b3c4d "now add a test"'],
-  })
-    .usage("[options] <id> <message>")
-    .argument("[id]", "handle or unique prefix")
-    .argument("[message]", "message to send")
-    .option("--json", "print one JSON object");
+const MISSING = 'Missing agent id or message: reprise agent send 1a2b3c4d "message"';
 
-export async function send(args: readonly string[], context: Context): Promise<number> {
-  const parser = sendCommand();
-  parse(parser, args);
-  const { json }: { json?: true } = parser.opts();
-  const [given, message, ...rest] = parser.args;
-  if (given === undefined || message === undefined || rest.length > 0)
-    throw new Fault("usage", 'Missing agent id or message: reprise agent send 1a2b3c4d "message"');
-  if (message.trim() === "") throw new Fault("message_invalid", "The message is empty.");
-  const deps = await context.open({ cwd: null, badConfig: "refuse" });
-  const { record } = await selectAgent(deps, given);
-  // Checked here, because the daemon may have been started without these variables.
-  refuseSecretMessage(deps, record.definition, message);
-  await using daemon = await ensureDaemon(deps, context.version, (text) => context.log.info(text));
-  const { done, why } = await daemon.send(record.id, message);
-  if (!done)
-    throw new Fault("run_busy", `Message not sent to agent ${record.id}: ${why}.`, {
-      facts: { id: record.id },
-    });
-  if (json === true) context.printJson({ ok: true, id: record.id, how: why });
-  else context.print(`Message sent to agent ${record.id} (${why}).`);
-  return 0;
-}
+export const send = defineCommand({
+  name: "agent send",
+  summary: "Send a message to an agent. Reprise types it into an idle UI, or sends it as the next turn.",
+  args: {
+    id: { ...AGENT_ID, missing: MISSING },
+    message: { help: "message to send", required: true, missing: MISSING },
+  },
+  options: { json: JSON_FLAG },
+  examples: ['reprise agent send 1a2b3c4d "now add a test"'],
+  run: async ({ args: { id: given, message }, reply }, context) => {
+    if (message.trim() === "") throw new Fault("message_invalid", "The message is empty.");
+    const deps = await context.open({ cwd: null, badConfig: "refuse" });
+    const { record } = await selectAgent(deps, given);
+    const { id } = record;
+    // Checked here, because the daemon may have been started without these variables.
+    refuseSecretMessage(deps, record.definition, message);
+    await using daemon = await ensureDaemon(deps, context.version, (text) => context.log.info(text));
+    const { done, why } = await daemon.send(id, message);
+    if (!done) throw new Fault("run_busy", `Message not sent to agent ${id}: ${why}.`, { facts: { id } });
+    reply({ id, how: why }, `Message sent to agent ${id} (${why}).`);
+    return 0;
+  },
+});
 
-const stopCommand = () =>
-  makeCommand({
-    name: "agent stop",
-    summary: "Stop an agent and its supervision. Its conversation stays; `agent resume` continues it.",
-    examples: ["reprise agent stop 1a2b3c4d"],
-  })
-    .usage("[options] <id>")
-    .argument("[id]", "handle or unique prefix")
-    .option("--json", "print one JSON object");
-
-export async function stop(args: readonly string[], context: Context): Promise<number> {
-  const parser = stopCommand();
-  parse(parser, args);
-  const { json }: { json?: true } = parser.opts();
-  const [given, ...rest] = parser.args;
-  if (given === undefined || rest.length > 0)
-    throw new Fault("usage", "Which agent? `reprise agent list` shows them.");
-  const deps = await context.open({ cwd: null, ends: given });
-  const { record } = await selectAgent(deps, given);
-  // Without a daemon no other process acts on the agent, so this one does.
-  await using daemon = await findDaemon(deps);
-  const stopped = daemon === null ? await stopAgent(deps, record.id) : (await daemon.stop(record.id)).done;
-  if (json === true) context.printJson({ ok: true, id: record.id, stopped });
-  else
-    context.print(
-      stopped
-        ? stoppedWords(record.id, await wayBack(deps, record), await backCommand(deps, record.id))
-        : `Agent ${record.id} was ${record.phase} already.`,
-    );
-  return 0;
-}
+export const stop = defineCommand({
+  name: "agent stop",
+  summary: "Stop an agent and its supervision. Its conversation stays; `agent resume` continues it.",
+  args: { id: { ...AGENT_ID, missing: "Which agent? `reprise agent list` shows them." } },
+  options: { json: JSON_FLAG },
+  examples: ["reprise agent stop 1a2b3c4d"],
+  run: async ({ args, options, reply }, context) => {
+    const deps = await context.open({ cwd: null, ends: args.id });
+    const { record } = await selectAgent(deps, args.id);
+    const { id } = record;
+    // Without a daemon no other process acts on the agent, so this one does.
+    await using daemon = await findDaemon(deps);
+    const stopped = daemon === null ? await stopAgent(deps, id) : (await daemon.stop(id)).done;
+    const text =
+      !stopped || options.json === true
+        ? `Agent ${id} was ${record.phase} already.`
+        : stoppedWords(id, await forecastResume(deps, record), await commandToResume(deps, id));
+    reply({ id, stopped }, text);
+    return 0;
+  },
+});
 
 /** Only a command that works is offered. */
-function stoppedWords(id: string, back: WayBack, { command, pipeline }: BackCommand): string {
+function stoppedWords(id: string, back: ResumeForecast, { command, pipeline }: ResumeCommand): string {
   const it = pipeline === null ? "it" : "both";
   const also = pipeline === null ? "" : `, and pipeline ${pipeline} fails with it`;
   return `Agent ${id} has stopped${also}. ${backWords(back, command, it)}`;
 }
 
-function backWords(back: WayBack, command: string, it: string): string {
+function backWords(back: ResumeForecast, command: string, it: string): string {
   switch (back.way) {
     case "resume":
       return `Bring ${it} back: ${command}`;
@@ -110,24 +95,38 @@ function backWords(back: WayBack, command: string, it: string): string {
   }
 }
 
-const resumeCommand = () =>
-  makeCommand({
-    name: "agent resume",
-    summary:
-      "Resume the conversation of one agent, or of all agents that are not running. If a conversation is lost, start a new one and report it.",
-    examples: [
-      "reprise agent resume 1a2b3c4d",
-      "reprise agent resume --all",
-      "reprise agent resume --all --strict",
-      "reprise agent resume --all --kill",
-    ],
-  })
-    .usage("[options] [id]")
-    .argument("[id]", "handle or unique prefix")
-    .option("--all", "all agents that have not ended")
-    .option("--kill", "stop live agents first")
-    .option("--strict", "skip agents whose conversation is lost, instead of starting a new one")
-    .option("--json", "print one JSON object");
+export const resume = defineCommand({
+  name: "agent resume",
+  summary:
+    "Resume the conversation of one agent, or of all agents that are not running. If a conversation is lost, start a new one and report it.",
+  args: { id: { help: AGENT_ID.help, values: "handles" } },
+  options: {
+    all: flag("all agents that have not ended"),
+    kill: flag("stop live agents first"),
+    strict: flag("skip agents whose conversation is lost, instead of starting a new one"),
+    json: JSON_FLAG,
+  },
+  examples: [
+    "reprise agent resume 1a2b3c4d",
+    "reprise agent resume --all",
+    "reprise agent resume --all --strict",
+    "reprise agent resume --all --kill",
+  ],
+  run: async ({ args: { id: given }, options }, context) => {
+    if ((given === undefined) === (options.all === undefined))
+      throw new Fault("usage", "Name one agent or give --all: reprise agent resume 1a2b3c4d");
+    const deps = await context.open({ cwd: null, badConfig: "refuse" });
+    const agents =
+      given === undefined ? await listAgents(deps, { open: true }) : [await selectAgent(deps, given)];
+    const { kill = false, strict = false } = options;
+    const told = await resumeEach(deps, context, agents, { kill, strict, isNamed: given !== undefined });
+    const failed =
+      given === undefined ? told.some(({ result }) => result === "strict") : told.every(({ done }) => !done);
+    report(context, told, { json: options.json === true, ok: !failed });
+    if (options.json !== true) await sayPipelines(deps, context, told);
+    return failed ? 1 : 0;
+  },
+});
 
 interface AgentReport extends ResumedAgent {
   readonly id: string;
@@ -135,17 +134,13 @@ interface AgentReport extends ResumedAgent {
   readonly engine: string;
 }
 
-export async function resume(args: readonly string[], context: Context): Promise<number> {
-  const parser = resumeCommand();
-  parse(parser, args);
-  const options: { all?: true; kill?: true; strict?: true; json?: true } = parser.opts();
-  const [given, ...rest] = parser.args;
-  if ((given === undefined) === (options.all === undefined) || rest.length > 0)
-    throw new Fault("usage", "Name one agent, or say --all: reprise agent resume 1a2b3c4d");
-  const deps = await context.open({ cwd: null, badConfig: "refuse" });
-  const agents =
-    given === undefined ? await listAgents(deps, { open: true }) : [await selectAgent(deps, given)];
-  if (options.strict === true) for (const { record } of agents) await keepActive(deps, record);
+async function resumeEach(
+  deps: Deps,
+  context: Context,
+  agents: readonly { readonly record: AgentRecord }[],
+  { kill, strict, isNamed }: { kill: boolean; strict: boolean; isNamed: boolean },
+): Promise<readonly AgentReport[]> {
+  if (strict) for (const { record } of agents) await keepActive(deps, record);
   // A daemon that starts now applies its runbooks at once.
   const seen = new Map<string, number | null>();
   for (const { record } of agents)
@@ -158,38 +153,32 @@ export async function resume(args: readonly string[], context: Context): Promise
       context.log.info(`${at + 1} of ${agents.length}: ${id}`);
     // Without an id, an agent that has ended meanwhile stays ended.
     const how = {
-      kill: options.kill === true,
-      ended: given !== undefined,
+      ...{ kill, strict, ended: isNamed },
       wasActive: record.phase === "active",
-      strict: options.strict === true,
       seen: seen.get(id) ?? null,
     };
     const answer = await orReason(daemon.resume(id, how));
-    if (given === undefined && answer.result === "refused" && (await hasEnded(deps, id))) continue;
+    if (!isNamed && answer.result === "refused" && (await hasEnded(deps, id))) continue;
     told.push({ ...answer, id, runId, engine: definition.engine });
   }
-  const failed =
-    given === undefined ? told.some(({ result }) => result === "strict") : told.every(({ done }) => !done);
-  report(context, told, { json: options.json === true, ok: !failed });
-  if (options.json !== true) await sayPipelines(deps, context, told);
-  return failed ? 1 : 0;
+  return told;
 }
 
-/** A pipeline that has ended does not go on with its agent. */
+/** A pipeline that has ended does not continue with its agent. */
 async function sayPipelines(deps: Deps, context: Context, told: readonly AgentReport[]): Promise<void> {
   for (const { id, done } of told) {
-    const { command, pipeline } = done ? await backCommand(deps, id) : NO_PIPELINE;
+    const { command, pipeline } = done ? await commandToResume(deps, id) : NO_PIPELINE;
     if (pipeline === null) continue;
-    const line = `Pipeline ${pipeline} of agent ${id} has ended and does not go on with it: ${command}`;
+    const line = `Pipeline ${pipeline} of agent ${id} has ended and does not continue with it: ${command}`;
     context.print(fitted(context, line));
   }
 }
 
-const NO_PIPELINE: BackCommand = { command: "", pipeline: null };
+const NO_PIPELINE: ResumeCommand = { command: "", pipeline: null };
 
-/** Before there is a supervisor that acts upon it. One that has ended is nobody's to bring back but ours. */
+/** Before a daemon acts on the agent. Only this command brings back an ended agent. */
 async function keepActive(deps: Deps, record: AgentRecord): Promise<void> {
-  if (record.phase === "active") await keepConversation(deps, record);
+  if (record.phase === "active") await storeStrict(deps, record);
 }
 
 /** It ended meanwhile, and the request does not include ended agents. */
@@ -273,3 +262,23 @@ function fitted({ terminal }: Context, line: string): string {
 function conversationOf({ session }: AgentReport): string {
   return session === null ? "its conversation" : `conversation ${session}`;
 }
+
+export const rm = defineCommand({
+  name: "agent rm",
+  summary:
+    "Remove ended agents: records, decisions, and runs with their recordings. The engine keeps its session.",
+  usage: "[options] <id…>",
+  args: { ids: { ...AGENT_ID, help: "handles or unique prefixes of 4 to 7 characters", many: true } },
+  options: { json: JSON_FLAG },
+  examples: ["reprise agent rm 1a2b3c4d", "reprise agent rm 1a2b3c4d 5e6f7a8b --json"],
+  run: async ({ args, options }, context) => {
+    const deps = await context.open({ cwd: null, makesRoom: true });
+    await finishRemovals(deps);
+    return removeEach(context, args.ids, options.json === true, async (given) => {
+      const agent = await selectAgent(deps, given);
+      await removeAgent(deps, agent);
+      const { id, runId } = agent.record;
+      return { text: `agent ${id}`, json: { id, runId } };
+    });
+  },
+});

@@ -11,42 +11,37 @@ import {
   type AgentView,
   findDaemon,
   listAgents,
-  type Look,
-  lookAt,
+  type AgentSnapshot,
+  takeSnapshot,
   runOf,
   selectAgent,
   viewOf,
-  type WayBack,
+  type ResumeForecast,
 } from "../supervisor/supervisor.ts";
 import type { AgentRecord } from "../core/supervision.ts";
-import { makeCommand, parse } from "./command.ts";
-import { type Context, paint, type Terminal } from "./context.ts";
-import { labelled } from "./words.ts";
+import type { Terminal } from "./context.ts";
+import { AGENT_ID, defineCommand, flag, JSON_FLAG } from "./define.ts";
+import { labelled, printTable, widthLimit } from "./words.ts";
 
-const listCommand = () =>
-  makeCommand({
-    name: "agent list",
-    summary: "List agents: state, since when, next action.",
-    examples: ["reprise agent list", "reprise agent list --all --json"],
-  })
-    .option("--all", "include those that have ended")
-    .option("--json", "print one JSON object");
-
-export async function list(args: readonly string[], context: Context): Promise<number> {
-  const parser = listCommand();
-  parse(parser, args);
-  const options: { all?: true; json?: true } = parser.opts();
-  const deps = await context.open({ cwd: null });
-  const agents = await listAgents(deps, options.all === true ? {} : { open: true });
-  const views: AgentView[] = [];
-  for (const { record } of agents) views.push(viewOf(await see(deps, record)));
-  if (options.json === true) context.printJson({ ok: true, agents: views });
-  else if (views.length === 0) context.print("No agents. Start one: reprise agent run NAME");
-  else printViews(context, views, deps.clock.now());
-  const isActive = views.some(({ phase }) => phase === "active");
-  if (isActive && !(await isSupervised(deps))) context.log.warn(UNSUPERVISED);
-  return 0;
-}
+export const list = defineCommand({
+  name: "agent list",
+  summary: "List agents: state, since when, next action.",
+  options: { all: flag("include those that have ended"), json: JSON_FLAG },
+  examples: ["reprise agent list", "reprise agent list --all --json"],
+  run: async ({ options, reply }, context) => {
+    const deps = await context.open({ cwd: null });
+    const agents = await listAgents(deps, options.all === true ? {} : { open: true });
+    const views: AgentView[] = [];
+    for (const { record } of agents) views.push(viewOf(await see(deps, record)));
+    reply({ agents: views }, () => {
+      if (views.length === 0) context.print("No agents. Start one: reprise agent run NAME");
+      else printTable(context, agentTable(views, deps.clock.now(), context.terminal, "with engines"));
+    });
+    const isActive = views.some(({ phase }) => phase === "active");
+    if (isActive && !(await isSupervised(deps))) context.log.warn(UNSUPERVISED);
+    return 0;
+  },
+});
 
 const COLUMNS: readonly Column[] = [
   { head: "AGENT", as: "whole" },
@@ -57,17 +52,11 @@ const COLUMNS: readonly Column[] = [
   { head: "NEXT", as: "wrap" },
 ];
 
-function printViews(context: Context, views: readonly AgentView[], nowMs: number): void {
-  const [header = "", ...rows] = agentTable(views, nowMs, context.terminal, "with engines");
-  context.print(paint(context.terminal, "dim", header));
-  for (const row of rows) context.print(row);
-}
-
 /** The header, then one text per agent, possibly in several lines. A command without room goes below its agent. */
 export function agentTable(
   views: readonly AgentView[],
   nowMs: number,
-  { stdout, columns }: Pick<Terminal, "stdout" | "columns">,
+  terminal: Pick<Terminal, "stdout" | "columns">,
   engines?: "with engines",
 ): string[] {
   const made = (next: (view: AgentView) => string) => {
@@ -81,7 +70,7 @@ export function agentTable(
       wholeSentences(next(view), MOST_WORDS),
     ]);
     const heads = engines === undefined ? COLUMNS : COLUMNS.toSpliced(2, 0, { head: "ENGINE" });
-    return fitTable(heads, rows, stdout ? columns : undefined);
+    return fitTable(heads, rows, widthLimit(terminal));
   };
   return withQuestions(views, made, (view) => nextWords(view, nowMs));
 }
@@ -110,7 +99,10 @@ export const asksWords = (decision: string) => `${ASKS} ${showDecision(decision)
 const showDecision = (id: string) => `reprise decisions show ${harmlessLine(id, 40)}`;
 
 /** Why something is not resumed, what helps, and what to type after that. */
-export function wayWords({ why, todo, later }: Extract<WayBack, { way: "none" }>, resume: string): string {
+export function wayWords(
+  { why, todo, later }: Extract<ResumeForecast, { way: "none" }>,
+  resume: string,
+): string {
   if (!later) return harmlessLine(`${why}. ${todo}`);
   return [`${why}.`, `  ${todo}`, `  Then: ${resume}`].map((line) => harmlessLine(line)).join("\n");
 }
@@ -125,8 +117,8 @@ export function nextWords(view: AgentView, nowMs: number): string {
   return atMs <= nowMs ? `${action} now` : `waits ${untilText(atMs, nowMs)}, then ${action}`;
 }
 
-/** Nobody keeps agents and pipelines moving without it. */
-export const UNSUPERVISED = "the supervisor is not running. Start it: reprise daemon start";
+/** Without the daemon, agents and pipelines are not supervised. */
+export const UNSUPERVISED = "the daemon is not running. Start it: reprise daemon start";
 
 export async function isSupervised(deps: Deps): Promise<boolean> {
   await using daemon = await findDaemon(deps).catch(() => null);
@@ -134,7 +126,7 @@ export async function isSupervised(deps: Deps): Promise<boolean> {
 }
 
 /** The present state of an agent, from its holder if it has one. */
-export async function see(deps: Deps, record: AgentRecord): Promise<Look> {
+export async function see(deps: Deps, record: AgentRecord): Promise<AgentSnapshot> {
   const run = await runOf(deps, record);
   let link: HolderLink | null = null;
   let unreachableSinceMs: number | null = null;
@@ -145,39 +137,34 @@ export async function see(deps: Deps, record: AgentRecord): Promise<Look> {
     unreachableSinceMs = deps.clock.now();
   }
   try {
-    return await lookAt(deps, record, run, { link, unreachableSinceMs, clockJumpMs: null });
+    return await takeSnapshot(deps, record, run, { link, unreachableSinceMs, clockJumpMs: null });
   } finally {
     await link?.[Symbol.asyncDispose]();
   }
 }
 
-const showCommand = () =>
-  makeCommand({
-    name: "agent show",
-    summary: "Show one agent: definition, attempts, decisions with reasons, next action.",
-    examples: ["reprise agent show 1a2b3c4d", "reprise agent show 1a2b --json"],
-  })
-    .usage("[options] <id>")
-    .argument("[id]", "handle or unique prefix")
-    .option("--json", "print one JSON object");
-
-export async function show(args: readonly string[], context: Context): Promise<number> {
-  const parser = showCommand();
-  parse(parser, args);
-  const { json }: { json?: true } = parser.opts();
-  const deps = await context.open({ cwd: null });
-  const { record } = await selectAgent(deps, oneId(parser.args));
-  const look = await see(deps, record);
-  const view = viewOf(look);
-  const { attempts, history } = look;
-  if (json === true) context.printJson({ ok: true, agent: record, view, attempts, history });
-  else for (const line of describe(look, view, deps.clock.now(), context.terminal)) context.print(line);
-  if (record.phase === "active" && !(await isSupervised(deps))) context.log.warn(UNSUPERVISED);
-  return 0;
-}
+export const show = defineCommand({
+  name: "agent show",
+  summary: "Show one agent: definition, attempts, decisions with reasons, next action.",
+  args: { id: AGENT_ID },
+  options: { json: JSON_FLAG },
+  examples: ["reprise agent show 1a2b3c4d", "reprise agent show 1a2b --json"],
+  run: async ({ args, reply }, context) => {
+    const deps = await context.open({ cwd: null });
+    const { record } = await selectAgent(deps, args.id);
+    const look = await see(deps, record);
+    const view = viewOf(look);
+    const { attempts, history } = look;
+    reply({ agent: record, view, attempts, history }, () => {
+      for (const line of describe(look, view, deps.clock.now(), context.terminal)) context.print(line);
+    });
+    if (record.phase === "active" && !(await isSupervised(deps))) context.log.warn(UNSUPERVISED);
+    return 0;
+  },
+});
 
 export function describe(
-  look: Look,
+  look: AgentSnapshot,
   view: AgentView,
   nowMs: number,
   terminal: Pick<Terminal, "stdout" | "columns">,
@@ -235,34 +222,20 @@ function eventWords(event: SupervisionEvent): string {
   }
 }
 
-const peekCommand = () =>
-  makeCommand({
-    name: "agent peek",
-    summary: "Print an agent's present screen as plain text.",
-    examples: ["reprise agent peek 1a2b3c4d"],
-  })
-    .usage("[options] <id>")
-    .argument("[id]", "handle or unique prefix")
-    .option("--json", "print one JSON object");
-
-export async function peek(args: readonly string[], context: Context): Promise<number> {
-  const parser = peekCommand();
-  parse(parser, args);
-  const { json }: { json?: true } = parser.opts();
-  const deps = await context.open({ cwd: null });
-  const { record } = await selectAgent(deps, oneId(parser.args));
-  const run = await runOf(deps, record);
-  if (run === null || run.attempts === 0)
-    throw new Fault("attempt_unknown", `Agent ${record.id} has not been started yet.`);
-  const screen = await screenOf(deps, run, run.attempts, { cols: 120, rows: 40 });
-  if (json === true) context.printJson({ ok: true, id: record.id, attempt: run.attempts, screen });
-  else context.print(harmless(screen));
-  return 0;
-}
-
-function oneId(given: readonly string[]): string {
-  const [id, ...rest] = given;
-  if (id === undefined || rest.length > 0)
-    throw new Fault("usage", "Which agent? `reprise agent list --all` shows them.");
-  return id;
-}
+export const peek = defineCommand({
+  name: "agent peek",
+  summary: "Print an agent's present screen as plain text.",
+  args: { id: AGENT_ID },
+  options: { json: JSON_FLAG },
+  examples: ["reprise agent peek 1a2b3c4d"],
+  run: async ({ args, reply }, context) => {
+    const deps = await context.open({ cwd: null });
+    const { record } = await selectAgent(deps, args.id);
+    const run = await runOf(deps, record);
+    if (run === null || run.attempts === 0)
+      throw new Fault("attempt_unknown", `Agent ${record.id} has not been started yet.`);
+    const screen = await screenOf(deps, run, run.attempts, { cols: 120, rows: 40 });
+    reply({ id: record.id, attempt: run.attempts, screen }, harmless(screen));
+    return 0;
+  },
+});

@@ -1,55 +1,41 @@
-/** `reprise agent …`: supervised agents. One file for one or a few verbs; `logs` and `attach` are those of any run. */
-import type { Context } from "./context.ts";
-import { type Family, runVerb } from "./verbs.ts";
+/** `reprise agent …`: supervised agents. `logs` and `attach` are those of any run. */
+import type { Family } from "./define.ts";
 
-const FAMILY: Family = {
+const act = () => import("./agent-act.ts");
+const look = () => import("./agent-look.ts");
+
+export const command: Family = {
   name: "agent",
-  about: "Supervised agents, defined by a runbook (docs/runbooks.md).",
-  verbs: {
+  summary: "Supervised agents, defined by a runbook (docs/runbooks.md).",
+  commands: {
     run: {
       summary: "start an agent of a runbook and supervise it",
-      run: async (args, context) => (await import("./agent-run.ts")).run(args, context),
+      load: async () => (await import("./agent-run.ts")).run,
     },
-    list: {
-      summary: "list agents: state, since when, next action",
-      run: async (args, context) => (await import("./agent-look.ts")).list(args, context),
-    },
+    list: { summary: "list agents: state, since when, next action", load: async () => (await look()).list },
     show: {
       summary: "show one agent: definition, attempts, decisions with reasons, next action",
-      run: async (args, context) => (await import("./agent-look.ts")).show(args, context),
+      load: async () => (await look()).show,
     },
-    logs: {
-      summary: "print its output",
-      run: async (args, context) => (await import("./logs.ts")).run(args, context),
-    },
-    peek: {
-      summary: "print its present screen",
-      run: async (args, context) => (await import("./agent-look.ts")).peek(args, context),
-    },
+    logs: { summary: "print its output", load: async () => (await import("./logs.ts")).command },
+    peek: { summary: "print its present screen", load: async () => (await look()).peek },
     attach: {
       summary: "show its UI and type into it; Ctrl-] leaves",
-      run: async (args, context) => (await import("./attach.ts")).run(args, context),
+      load: async () => (await import("./attach.ts")).command,
     },
-    send: {
-      summary: "send it a message",
-      run: async (args, context) => (await import("./agent-act.ts")).send(args, context),
-    },
+    send: { summary: "send it a message", load: async () => (await act()).send },
     stop: {
       summary: "stop it and its supervision; its conversation stays",
-      run: async (args, context) => (await import("./agent-act.ts")).stop(args, context),
+      load: async () => (await act()).stop,
     },
     resume: {
       summary: "resume the conversation of one agent, or of all agents",
-      run: async (args, context) => (await import("./agent-act.ts")).resume(args, context),
+      load: async () => (await act()).resume,
     },
     rm: {
       summary: "remove ended agents and their runs",
-      run: async (args, context) => (await import("./agent-rm.ts")).rm(args, context),
+      load: async () => (await act()).rm,
     },
   },
   examples: ["reprise agent run worker", "reprise agent list", "reprise agent resume --all"],
 };
-
-export function run(args: readonly string[], context: Context): Promise<number> {
-  return runVerb(FAMILY, args, context);
-}

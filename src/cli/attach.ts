@@ -7,53 +7,45 @@ import { harmlessLine } from "../lib/harmless.ts";
 import { type Deps, exitCodeFor } from "../run/run.ts";
 import { inspectRun, offerFor } from "../run/inspect.ts";
 import { selectRun } from "../run/select.ts";
-import { makeCommand, parse } from "./command.ts";
 import type { Context } from "./context.ts";
+import { defineCommand, flag, LIVE_HANDLE } from "./define.ts";
 import { eventFrom } from "./events-text.ts";
 import { openView } from "./live.ts";
 import { writeOut } from "./plain.ts";
 import { itemsOf } from "./transcript.ts";
 
-const command = () =>
-  makeCommand({
-    name: "attach",
-    summary:
-      "Show a background run and type into it. Leave with Ctrl-], or with Ctrl-C if the agent has no UI.",
-    examples: [
-      "reprise attach 1a2b3c4d",
-      "reprise attach 1a2b --direct      (without tmux)",
-      "reprise start claude --detach     (something to attach to)",
-    ],
-  })
-    .usage("[options] <handle>")
-    .argument("[handle]", "handle, unique prefix of 4 to 7 characters, or run id")
-    .option("--direct", "use this terminal directly, even if tmux is installed")
-    .option("--raw", "write the exact bytes of a UI to a pipe or file, instead of plain text");
-
-export async function run(args: readonly string[], context: Context): Promise<number> {
-  const parser = command();
-  parse(parser, args);
-  const { direct, raw }: { direct?: true; raw?: true } = parser.opts();
-  if (raw === true && context.terminal.stdout)
-    throw new Fault("usage", "--raw is for a pipe or a file. On a terminal, attach shows the UI itself.");
-  const [handle] = parser.args;
-  if (handle === undefined) {
-    throw new Fault("usage", "Which run? `reprise list --status running` shows the live ones.");
-  }
-  const deps = await context.open({ cwd: null });
-  const found = await selectRun(deps, handle);
-  const link = await openHolder(deps, found);
-  if (link === null) return notHeld(context, deps, found);
-  await using held = link;
-  const tmux = direct === true || !isTerminal(context) ? null : findTmux(deps);
-  const lends = held.hello.interactive && (isTerminal(context) || raw === true);
-  const left = lends ? await useTerminal(deps, held, tmux) : await watch(context, deps, held, found);
-  if (left) {
-    context.log.info(`${found.handle} works on by itself. Look again: reprise attach ${found.handle}`);
-    return 0;
-  }
-  return await howItEnded(context, deps, await untilEnded(deps, found, held.hello.attempt));
-}
+export const command = defineCommand({
+  name: "attach",
+  summary:
+    "Show a background run and type into it. LeftIssue with Ctrl-], or with Ctrl-C if the agent has no UI.",
+  args: { handle: LIVE_HANDLE },
+  options: {
+    direct: flag("use this terminal directly, even if tmux is installed"),
+    raw: flag("write the exact bytes of a UI to a pipe or file, instead of plain text"),
+  },
+  examples: [
+    "reprise attach 1a2b3c4d",
+    "reprise attach 1a2b --direct      (without tmux)",
+    "reprise start claude --detach     (something to attach to)",
+  ],
+  run: async ({ args, options: { direct, raw } }, context) => {
+    if (raw === true && context.terminal.stdout)
+      throw new Fault("usage", "--raw is for a pipe or a file. On a terminal, attach shows the UI itself.");
+    const deps = await context.open({ cwd: null });
+    const found = await selectRun(deps, args.handle);
+    const link = await openHolder(deps, found);
+    if (link === null) return notHeld(context, deps, found);
+    await using held = link;
+    const tmux = direct === true || !isTerminal(context) ? null : findTmux(deps);
+    const lends = held.hello.interactive && (isTerminal(context) || raw === true);
+    const left = lends ? await useTerminal(deps, held, tmux) : await watch(context, deps, held, found);
+    if (left) {
+      context.log.info(`${found.handle} keeps running. Attach again: reprise attach ${found.handle}`);
+      return 0;
+    }
+    return await howItEnded(context, deps, await untilEnded(deps, found, held.hello.attempt));
+  },
+});
 
 function isTerminal({ terminal }: Context): boolean {
   return terminal.stdin && terminal.stdout;

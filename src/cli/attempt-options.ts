@@ -1,53 +1,37 @@
 /**
  * The options that `start` and `resume` share, and their conversion to limits, variables and a view.
  */
-import type { Command } from "commander";
 import { DANGEROUS_ENV } from "../core/config.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptOptions, Deps } from "../run/run.ts";
-import { duration, list, once, oneOf, text } from "./command.ts";
 import type { Context } from "./context.ts";
-
-export interface SharedOptions {
-  readonly mode?: "auto" | "pipe" | "pty";
-  readonly timeout?: number | null;
-  readonly idleTimeout?: number | null;
-  readonly toolTimeout?: number | null;
-  readonly env?: readonly string[];
-  readonly allowEnv?: true;
-  readonly messageFile?: string;
-  readonly stdin?: true;
-  readonly trustCwd?: true;
-  readonly json?: true;
-  readonly quiet?: true;
-  readonly raw?: true;
-}
+import { choice, duration, flag, repeatable, type OptionsOf, text, withValue } from "./define.ts";
 
 const DEFAULT_IDLE_MS = 15 * 60_000;
-export function addSharedOptions(command: Command): Command {
-  return command
-    .addOption(once("--message-file <file>", "read the message from a file", text))
-    .option("--stdin", "read the message from stdin")
-    .addOption(
-      once("--mode <mode>", "how to connect the agent: auto, pipe or pty", oneOf("auto", "pipe", "pty")),
-    )
-    .addOption(once("--timeout <time>", "maximum duration of the attempt, e.g. 2h", duration))
-    .addOption(
-      once("--idle-timeout <time>", "maximum time without output (default 15m, 0 = no limit)", duration),
-    )
-    .addOption(
-      once("--tool-timeout <time>", "maximum duration of one tool call (default: no limit)", duration),
-    )
-    .addOption(list("--env <NAME=value>", "set a variable for the agent (repeatable)"))
-    .option(
-      "--allow-env",
-      "allow --env to set PATH, LD_PRELOAD, NODE_OPTIONS and similar; on resume, accept changed engine variables",
-    )
-    .option("--trust-cwd", "make the engine trust this directory, and use the project's reprise.toml")
-    .option("--raw", "show the engine's native output, even on a terminal")
-    .option("--json", "print one JSON object at the end instead of the live output")
-    .option("--quiet", "show no live view and no summary");
-}
+
+export const TRUST_CWD = flag("make the engine trust this directory, and use the project's reprise.toml");
+export const ALLOW_ENV = "allow --env to set PATH, LD_PRELOAD, NODE_OPTIONS and similar";
+
+/** Also for `review` and `issues run`. */
+export const TIMEOUTS = (attempt: string) => ({
+  timeout: withValue("<time>", `maximum duration of ${attempt}, e.g. 2h`, duration),
+  idleTimeout: withValue("<time>", "maximum time without output (default 15m, 0 = no limit)", duration),
+});
+
+export const SHARED = {
+  messageFile: withValue("<file>", "read the message from a file", text, { values: "files" }),
+  stdin: flag("read the message from stdin"),
+  mode: choice("<mode>", "how to connect the agent: auto, pipe or pty", ["auto", "pipe", "pty"]),
+  ...TIMEOUTS("the attempt"),
+  toolTimeout: withValue("<time>", "maximum duration of one tool call (default: no limit)", duration),
+  env: repeatable("<NAME=value>", "set a variable for the agent (repeatable)"),
+  allowEnv: flag(`${ALLOW_ENV}; on resume, accept changed engine variables`),
+  trustCwd: TRUST_CWD,
+  raw: flag("show the engine's native output, even on a terminal"),
+  json: flag("print one JSON object at the end instead of the live output"),
+  quiet: flag("show no live view and no summary"),
+};
+export type SharedOptions = OptionsOf<typeof SHARED>;
 
 export function attemptOptions(options: SharedOptions, deps: Deps, context: Context): AttemptOptions {
   const { terminal } = context;

@@ -11,7 +11,7 @@ import { harmlessLine } from "../lib/harmless.ts";
 import { LineSplitter } from "../lib/lines.ts";
 import { plural } from "../lib/plural.ts";
 import { wrapTable } from "../lib/table.ts";
-import { type Deps } from "../run/run.ts";
+import type { Deps } from "../run/run.ts";
 import { allEngines, findEngine, setUpEngine } from "../run/engine-setup.ts";
 import { type Context, paint, type Terminal } from "./context.ts";
 

@@ -1,6 +1,4 @@
-/**
- * The list of commands, and the frame around each: help, faults, exit codes, clean-up.
- */
+/** The frame around every command: help, faults, exit codes, clean-up. */
 import { writeSync } from "node:fs";
 import { Fault, FAULTS, exitCodeOf, wantOf } from "../core/faults.ts";
 import type { Log } from "../core/deps.ts";
@@ -8,12 +6,11 @@ import type { RunbookSource } from "../core/runbook.ts";
 import { harmless, harmlessJson } from "../lib/harmless.ts";
 import type { Deps } from "../run/run.ts";
 import { VERSION } from "../version.ts";
-import { HelpShown } from "./command.ts";
+import { COMMANDS } from "./commands.ts";
 import { type Context, type ContextOptions, readTerminal, stderrLog, type Terminal } from "./context.ts";
-import { ALIASES, suggestLine } from "./synonyms.ts";
-
-/** A command's exit code. Faults are thrown, not returned. */
-export type CommandRun = (args: readonly string[], context: Context) => Promise<number>;
+import { entryOf, execute } from "./dispatch.ts";
+import { HelpShown, listHelp } from "./parse.ts";
+import { suggestLine } from "./synonyms.ts";
 
 /** How `main.ts` gives commands access to the outside world. */
 export interface CliWorld {
@@ -31,70 +28,6 @@ interface Altered {
 }
 
 export type WorldOptions = ContextOptions & { readonly log: Log; readonly terminal: Terminal };
-
-export const COMMANDS: Readonly<
-  Record<string, { readonly summary: string; load(): Promise<{ run: CommandRun }> }>
-> = {
-  start: { summary: "start an agent and record everything it does", load: () => import("./start.ts") },
-  resume: { summary: "continue the same conversation", load: () => import("./resume.ts") },
-  list: { summary: "list runs, newest first", load: () => import("./list.ts") },
-  show: {
-    summary: "show one run, its attempts and the proof of each resume",
-    load: () => import("./show.ts"),
-  },
-  attach: { summary: "show a background run and type into it", load: () => import("./attach.ts") },
-  logs: { summary: "print the output of an agent", load: () => import("./logs.ts") },
-  export: {
-    summary: "export a run as a redacted archive",
-    load: () => import("./export.ts"),
-  },
-  stop: { summary: "stop a live run", load: () => import("./stop.ts") },
-  rm: { summary: "remove runs", load: () => import("./rm.ts") },
-  prune: { summary: "remove old runs", load: () => import("./prune.ts") },
-  adopt: {
-    summary: "import conversations started outside Reprise",
-    load: () => import("./adopt.ts"),
-  },
-  review: {
-    summary: "let Codex address a pull request's review comments",
-    load: () => import("./review.ts"),
-  },
-  issues: {
-    summary: "work through a repository's issues and resume interrupted ones",
-    load: () => import("./issues.ts"),
-  },
-  runbook: {
-    summary: "check runbooks, list their definitions, explain their reactions",
-    load: () => import("./runbook.ts"),
-  },
-  agent: {
-    summary: "start, inspect and resume supervised agents",
-    load: () => import("./agent.ts"),
-  },
-  pipeline: {
-    summary: "run commands and agents of a runbook in order",
-    load: () => import("./pipeline.ts"),
-  },
-  decisions: { summary: "answer questions from agents", load: () => import("./decisions.ts") },
-  status: {
-    summary: "show all agents and pipelines: state, since when, next action",
-    load: () => import("./status.ts"),
-  },
-  daemon: {
-    summary: "start, stop or inspect the daemon",
-    load: () => import("./daemon.ts"),
-  },
-  doctor: { summary: "check engines, state directory and index", load: () => import("./doctor.ts") },
-  explain: {
-    summary: "show how Reprise parses an engine's output",
-    load: () => import("./explain.ts"),
-  },
-  demo: { summary: "watch an agent crash and its conversation continue", load: () => import("./demo.ts") },
-  completion: {
-    summary: "print shell completion for bash, zsh or fish",
-    load: () => import("./completion.ts"),
-  },
-};
 
 export async function main(args: readonly string[], world: CliWorld): Promise<number> {
   const [name, ...rest] = args;
@@ -126,10 +59,7 @@ export async function main(args: readonly string[], world: CliWorld): Promise<nu
     if (name === "version") return version(context, json);
     if (name === undefined || name === "help" || name === "--help" || name === "-h")
       return await help(rest, context, name === undefined);
-    const command = commandOf(name);
-    if (command === undefined) throw await unknownCommand(args);
-    const { run } = await command.load();
-    return await run(rest, context);
+    return await runNamed(name, rest, context);
   } catch (error) {
     if (error instanceof HelpShown) return 0;
     return await report(error, json);
@@ -158,9 +88,15 @@ function refuseAltered(altered: readonly Altered[], log: Log): void {
   }
 }
 
-function commandOf(name: string) {
-  const known = Object.hasOwn(ALIASES, name) ? (ALIASES[name] ?? name) : name;
-  return Object.hasOwn(COMMANDS, known) ? COMMANDS[known] : undefined;
+async function runNamed(
+  name: string,
+  args: readonly string[],
+  context: Context,
+  ...more: readonly string[]
+): Promise<number> {
+  const entry = entryOf(COMMANDS, name);
+  if (entry === undefined) throw await unknownCommand([name, ...args]);
+  return execute(await entry.load(), [...args, ...more], context);
 }
 
 function version(context: Context, json: boolean): number {
@@ -171,28 +107,23 @@ function version(context: Context, json: boolean): number {
 
 async function help(rest: readonly string[], context: Context, isError: boolean): Promise<number> {
   const [topic, ...verb] = rest;
-  if (topic !== undefined && !topic.startsWith("-") && topic !== "help") {
-    const command = commandOf(topic);
-    if (command === undefined) throw await unknownCommand(rest);
-    return await (await command.load()).run([...verb, "--help"], context);
-  }
-  const width = Math.max(...Object.keys(COMMANDS).map((name) => name.length));
-  const lines = Object.entries(COMMANDS).map(([name, { summary }]) => `  ${name.padEnd(width)}  ${summary}`);
-  const text = [
-    "Start any coding agent. Never lose its conversation.",
-    "",
-    "Usage: reprise <command> [options]",
-    "",
-    ...lines,
-    "",
-    "Examples:",
-    '  reprise start codex "fix the flaky test"',
-    '  reprise resume 1a2b3c4d "go on, and add a test"',
-    "  reprise list",
-    "",
-    "`ls` is `list`, `continue` is `resume`, `version` prints the version.",
-    "`reprise <command> --help` gives details; `reprise demo` takes ten seconds.",
-  ].join("\n");
+  if (topic !== undefined && !topic.startsWith("-") && topic !== "help")
+    return runNamed(topic, verb, context, "--help");
+  const text = listHelp({
+    name: "",
+    summary: "Start any coding agent. Never lose its conversation.",
+    usage: "<command> [options]",
+    commands: COMMANDS,
+    examples: [
+      'reprise start codex "fix the flaky test"',
+      'reprise resume 1a2b3c4d "go on, and add a test"',
+      "reprise list",
+    ],
+    after: [
+      "`ls` is `list`, `continue` is `resume`, `version` prints the version.",
+      "See `reprise <command> --help` for details. `reprise demo` takes ten seconds.",
+    ],
+  });
   (isError ? process.stderr : process.stdout).write(`${text}\n`);
   return isError ? 2 : 0;
 }
@@ -211,48 +142,35 @@ async function unknownCommand(args: readonly string[]): Promise<Fault> {
 /** Reports an error, on stdout as JSON or on stderr as one line, and returns the exit code. */
 async function report(error: unknown, json: boolean): Promise<number> {
   const fault = error instanceof Fault ? error : wantOf(error);
-  // Nothing more can be loaded then, and the message quotes nothing.
-  if (fault?.code === "too_many_files") return sayWant(fault, json);
-  // Messages often quote the input, which may be a secret in the wrong place.
-  const { redactor, redactValue } = await import("../lib/secrets.ts");
-  const redact = redactor([]);
+  // Messages often quote the input, which may be a secret in the wrong place. Without a free file descriptor nothing can
+  // be loaded, and that message quotes nothing.
+  const secrets = fault?.code === "too_many_files" ? null : await import("../lib/secrets.ts");
+  const redact = secrets?.redactor([]) ?? String;
   if (json) {
-    const body =
-      fault === null
-        ? {
-            code: "bug",
-            message: "This is a bug in Reprise.",
-            facts: { detail: redact(String(error)).slice(0, 500) },
-          }
-        : {
-            code: fault.code,
-            message: redact(fault.message),
-            facts: { ...redactValue(fault.facts, redact), retryable: FAULTS[fault.code].retryable },
-          };
-    process.stdout.write(`${harmlessJson({ ok: false, error: body })}\n`);
-  } else if (fault === null) {
-    const detail = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
-    process.stderr.write(`reprise: this is a bug: ${harmless(redact(detail).slice(0, 2_000))}\n`);
-    process.stderr.write(
-      "reprise: nothing recorded is lost; please report it with what you typed (REPRISE_DEBUG=1 shows where it happened).\n",
+    const { code, message, facts } = fault === null ? bugIn(redact(String(error))) : fault;
+    const retryable = fault === null ? {} : { retryable: FAULTS[fault.code].retryable };
+    const safe = { ...secrets?.redactValue(facts, redact), ...retryable };
+    process.stdout.write(
+      `${harmlessJson({ ok: false, error: { code, message: redact(message), facts: safe } })}\n`,
     );
   } else {
-    process.stderr.write(`reprise: ${harmless(redact(fault.message))}\n`);
+    const detail = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+    const text = fault?.message ?? `this is a bug: ${redact(detail).slice(0, 2_000)}`;
+    process.stderr.write(`reprise: ${harmless(redact(text))}\n`);
+    if (fault === null) process.stderr.write(REPORT_IT);
   }
   if (process.env["REPRISE_DEBUG"] === "1" && error instanceof Error)
     process.stderr.write(`${harmless(error.stack ?? "")}\n`);
   return exitCodeOf(fault ?? error);
 }
 
-function sayWant({ code, message }: Fault, json: boolean): number {
-  const { exit, retryable } = FAULTS[code];
-  if (json)
-    process.stdout.write(
-      `${JSON.stringify({ ok: false, error: { code, message, facts: { retryable } } })}\n`,
-    );
-  else process.stderr.write(`reprise: ${message}\n`);
-  return exit;
-}
+const bugIn = (text: string) => ({
+  ...{ code: "bug", message: "This is a bug in Reprise." },
+  facts: { detail: text.slice(0, 500) },
+});
+
+const REPORT_IT =
+  "reprise: no recorded data is lost. Please report the bug with the command you typed; REPRISE_DEBUG=1 prints the stack.\n";
 
 /** Keeps the few colours of `paint`; all other control sequences become visible text (I11). */
 function harmlessButPainted(text: string): string {

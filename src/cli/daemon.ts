@@ -1,10 +1,8 @@
 /** `reprise daemon start|stop|status|logs`: controls the daemon. Agents live without it. */
-import { Fault } from "../core/faults.ts";
 import type { PipelineRecord } from "../core/supervision.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
-import type { Deps } from "../run/run.ts";
 import {
   daemonPlaces,
   ensureDaemon,
@@ -12,109 +10,108 @@ import {
   listPipelines,
   readDaemonLog,
 } from "../supervisor/supervisor.ts";
-import { count, makeCommand, once, parse } from "./command.ts";
-import type { Context } from "./context.ts";
+import { count, defineCommand, type Family, JSON_FLAG, withValue } from "./define.ts";
 
-interface DaemonOptions {
-  readonly json?: true;
-  readonly lines?: number;
-}
+const start = defineCommand({
+  name: "daemon start",
+  summary: "Start the daemon, unless it is running.",
+  options: { json: JSON_FLAG },
+  examples: ["reprise daemon start"],
+  run: async ({ reply }, context) => {
+    // Starting the daemon resumes agents; the other subcommands need no config.
+    const deps = await context.open({ cwd: null, badConfig: "refuse" });
+    await using daemon = await ensureDaemon(deps, context.version, (text) => context.log.info(text));
+    const { pid, version } = daemon;
+    reply({ running: true, pid, version }, `The daemon is running (pid ${pid}).`);
+    return 0;
+  },
+});
 
-const VERBS = ["start", "stop", "status", "logs"] as const;
-type Verb = (typeof VERBS)[number];
-
-const command = () =>
-  makeCommand({
-    name: "daemon",
-    summary:
-      "The daemon that supervises agents. The first command that needs it starts it; agents keep running without it.",
-    examples: [
-      "reprise daemon status",
-      "reprise daemon stop       (agents stay)",
-      "reprise daemon logs --lines 50",
-    ],
-  })
-    .usage("[options] <start|stop|status|logs>")
-    .argument("[verb]", VERBS.join(", "))
-    .addOption(once("--lines <n>", "logs: number of lines to print (default 100)", count(1, 100_000)))
-    .option("--json", "print one JSON object");
-
-export async function run(args: readonly string[], context: Context): Promise<number> {
-  const parser = command();
-  parse(parser, args);
-  const options: DaemonOptions = parser.opts();
-  const [given = "", ...rest] = parser.args;
-  const verb = VERBS.find((one) => one === given);
-  if (verb === undefined || rest.length > 0)
-    throw new Fault("usage", `Say what to do: reprise daemon ${VERBS.join("|")}.`);
-  // Starting the daemon resumes agents; status and stop need no config.
-  const deps = await context.open({ cwd: null, badConfig: verb === "start" ? "refuse" : "warn" });
-  return DO[verb](deps, context, options);
-}
-
-const DO: Readonly<Record<Verb, (deps: Deps, context: Context, options: DaemonOptions) => Promise<number>>> =
-  { start, stop, status, logs };
-
-async function start(deps: Deps, context: Context, options: DaemonOptions): Promise<number> {
-  await using daemon = await ensureDaemon(deps, context.version, (text) => context.log.info(text));
-  const { pid, version } = daemon;
-  if (options.json === true) context.printJson({ ok: true, running: true, pid, version });
-  else context.print(`The supervisor is running (pid ${pid}).`);
-  return 0;
-}
-
-async function stop(deps: Deps, context: Context, options: DaemonOptions): Promise<number> {
-  await using daemon = await findDaemon(deps);
-  const agents = daemon === null ? 0 : (await daemon.status()).agents.length;
-  await daemon?.quit();
-  const pipelines = daemon === null ? [] : await listPipelines(deps, { open: true });
-  if (options.json === true) {
+const stop = defineCommand({
+  name: "daemon stop",
+  summary: "Stop the daemon. Agents keep running without supervision.",
+  options: { json: JSON_FLAG },
+  examples: ["reprise daemon stop"],
+  run: async ({ reply }, context) => {
+    const deps = await context.open({ cwd: null });
+    await using daemon = await findDaemon(deps);
+    const agents = daemon === null ? 0 : (await daemon.status()).agents.length;
+    await daemon?.quit();
+    const pipelines = daemon === null ? [] : await listPipelines(deps, { open: true });
     const halted = pipelines.map(({ id }) => id);
-    context.printJson({
-      ...{ ok: true, stopped: daemon !== null, pid: daemon?.pid ?? null },
-      ...{ agents, pipelines: halted },
+    const are = agents === 1 ? "is" : "are";
+    const left = agents === 0 ? "" : ` ${plural(agents, "agent")} ${are} not supervised until it runs again.`;
+    reply({ stopped: daemon !== null, pid: daemon?.pid ?? null, agents, pipelines: halted }, () => {
+      if (daemon === null) context.print("The daemon is not running.");
+      else context.print(`The daemon (pid ${daemon.pid}) has stopped.${left}`);
+      for (const pipeline of pipelines) context.print(haltedWords(pipeline));
     });
-  } else if (daemon === null) context.print("The supervisor is not running.");
-  else {
-    const left =
-      agents === 0 ? "" : ` Nobody keeps its ${plural(agents, "agent")} moving until it runs again.`;
-    context.print(`The supervisor (pid ${daemon.pid}) has stopped.${left}`);
-    for (const pipeline of pipelines) context.print(haltedWords(pipeline));
-  }
-  return 0;
-}
+    return 0;
+  },
+});
 
 function haltedWords({ id, definition, step, steps }: PipelineRecord): string {
   const entry = steps.find(({ name }) => name === step);
   const isCommand = definition.steps.find(({ name }) => name === step)?.run != null;
   const where = step === null ? "" : ` at step ${harmlessLine(step, 64)}`;
-  const ended = " Its command has ended with the supervisor and will run again.";
-  return `Pipeline ${id} (${harmlessLine(definition.name, 64)}) stands still${where} until the supervisor runs again.${isCommand && entry?.state === "running" ? ended : ""}`;
+  const ended = " Its command has ended with the daemon and will run again.";
+  return `Pipeline ${id} (${harmlessLine(definition.name, 64)}) waits${where} until the daemon runs again.${isCommand && entry?.state === "running" ? ended : ""}`;
 }
 
-async function status(deps: Deps, context: Context, options: DaemonOptions): Promise<number> {
-  await using daemon = await findDaemon(deps);
-  if (daemon === null) {
-    if (options.json === true) context.printJson({ ok: false, running: false });
-    else context.print("The supervisor is not running. The next `reprise agent run` starts it.");
-    return 3;
-  }
-  const { pid, sinceMs, version, agents } = await daemon.status();
-  if (options.json === true) {
-    const since = new Date(sinceMs).toISOString();
-    context.printJson({ ok: true, running: true, pid, since, version, agents: agents.length });
+const status = defineCommand({
+  name: "daemon status",
+  summary: "Show whether the daemon runs. Exit code 3 if not.",
+  options: { json: JSON_FLAG },
+  examples: ["reprise daemon status", "reprise daemon status --json"],
+  run: async ({ options, reply }, context) => {
+    const deps = await context.open({ cwd: null });
+    await using daemon = await findDaemon(deps);
+    if (daemon === null) {
+      if (options.json === true) context.printJson({ ok: false, running: false });
+      else context.print("The daemon is not running. The next `reprise agent run` starts it.");
+      return 3;
+    }
+    const { pid, sinceMs, version, agents } = await daemon.status();
+    const age = formatDuration(deps.clock.now() - sinceMs);
+    reply(
+      { running: true, pid, since: new Date(sinceMs).toISOString(), version, agents: agents.length },
+      `The daemon is running: pid ${pid}, for ${age}, version ${version}, ${plural(agents.length, "agent")}.`,
+    );
     return 0;
-  }
-  const age = formatDuration(deps.clock.now() - sinceMs);
-  context.print(
-    `The supervisor is running: pid ${pid}, for ${age}, version ${version}, ${plural(agents.length, "agent")}.`,
-  );
-  return 0;
-}
+  },
+});
 
-async function logs(deps: Deps, context: Context, options: DaemonOptions): Promise<number> {
-  const lines = readDaemonLog(deps, options.lines ?? 100);
-  if (options.json === true) context.printJson({ ok: true, path: daemonPlaces(deps).log, lines });
-  else for (const line of lines) context.print(line);
-  return 0;
-}
+const logs = defineCommand({
+  name: "daemon logs",
+  summary: "Print the end of the daemon's log.",
+  options: {
+    lines: withValue("<n>", "number of lines to print (default 100)", count(1, 100_000)),
+    json: JSON_FLAG,
+  },
+  examples: ["reprise daemon logs --lines 50"],
+  run: async ({ options, reply }, context) => {
+    const deps = await context.open({ cwd: null });
+    const lines = readDaemonLog(deps, options.lines ?? 100);
+    reply({ path: daemonPlaces(deps).log, lines }, () => {
+      for (const line of lines) context.print(line);
+    });
+    return 0;
+  },
+});
+
+export const command: Family = {
+  name: "daemon",
+  summary:
+    "The daemon that supervises agents. The first command that needs it starts it; agents keep running without it.",
+  commands: {
+    start: { summary: "start it", load: async () => start },
+    stop: { summary: "stop it; agents stay", load: async () => stop },
+    status: { summary: "show whether it runs", load: async () => status },
+    logs: { summary: "print the end of its log", load: async () => logs },
+  },
+  examples: [
+    "reprise daemon status",
+    "reprise daemon stop       (agents stay)",
+    "reprise daemon logs --lines 50",
+  ],
+};

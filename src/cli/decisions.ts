@@ -8,20 +8,25 @@ import { type Column, fitTable } from "../lib/table.ts";
 import { untilText } from "../lib/until.ts";
 import { widthOf } from "../lib/width.ts";
 import type { Deps } from "../run/run.ts";
-import { ensureDaemon, getAgent, listDecisions, resolveDecision, tooLate } from "../supervisor/supervisor.ts";
-import { makeCommand, once, parse } from "./command.ts";
-import { type Context, paint, type Terminal } from "./context.ts";
+import {
+  ensureDaemon,
+  getAgent,
+  listDecisions,
+  resolveDecision,
+  lateAnswerFault,
+} from "../supervisor/supervisor.ts";
+import type { Context, Terminal } from "./context.ts";
+import { type Argument, defineCommand, type Family, flag, JSON_FLAG, withValue } from "./define.ts";
 import { readMessage } from "./message.ts";
-import { type Family, onlyArgument, runVerb } from "./verbs.ts";
-import { age, labelled } from "./words.ts";
+import { age, labelled, printTable, widthLimit } from "./words.ts";
 
-const FAMILY: Family = {
+export const command: Family = {
   name: "decisions",
-  about: "Questions from agents that need your answer (docs/daemon.md).",
-  verbs: {
-    list: { summary: "list open decisions", run: list },
-    show: { summary: "show one: facts, last output of the agent, options", run: show },
-    resolve: { summary: "choose an option", run: resolve },
+  summary: "Questions from agents that need your answer (docs/daemon.md).",
+  commands: {
+    list: { summary: "list open decisions", load: async () => list },
+    show: { summary: "show one: facts, last output of the agent, options", load: async () => show },
+    resolve: { summary: "choose an option", load: async () => resolve },
   },
   alone: "list",
   examples: [
@@ -31,47 +36,48 @@ const FAMILY: Family = {
   ],
 };
 
-export function run(args: readonly string[], context: Context): Promise<number> {
-  return runVerb(FAMILY, args, context);
-}
+const ID = {
+  help: "decision, agent, or a unique prefix",
+  required: true,
+  missing: "Which decision? `reprise decisions list --all` shows them.",
+  values: "decisions",
+} as const satisfies Argument;
 
-async function list(args: readonly string[], context: Context): Promise<number> {
-  const parser = makeCommand({
-    name: "decisions list",
-    summary: "List open decisions, oldest first.",
-    examples: ["reprise decisions list", "reprise decisions list --all --json"],
-  })
-    .option("--all", "include decisions that were made")
-    .option("--json", "print one JSON object")
-    .option("--ids", "print only ids, one per line");
-  parse(parser, args);
-  const options: { all?: true; json?: true; ids?: true } = parser.opts();
-  const deps = await context.open({ cwd: null });
-  const decisions = await listDecisions(deps, options.all === true ? {} : { open: true });
-  if (options.json === true) context.printJson({ ok: true, decisions });
-  else if (options.ids === true) for (const { id } of decisions) context.print(id);
-  else if (decisions.length === 0)
-    context.print(options.all === true ? "No agent has asked anything yet." : "No agent needs a decision.");
-  else await printTable(deps, context, decisions);
-  return 0;
-}
+const list = defineCommand({
+  name: "decisions list",
+  summary: "List open decisions, oldest first.",
+  options: {
+    all: flag("include decisions that were made"),
+    json: JSON_FLAG,
+    ids: flag("print only ids, one per line"),
+  },
+  examples: ["reprise decisions list", "reprise decisions list --all --json"],
+  run: async ({ options, reply }, context) => {
+    const deps = await context.open({ cwd: null });
+    const decisions = await listDecisions(deps, options.all === true ? {} : { open: true });
+    const none = options.all === true ? "No agent has asked anything yet." : "No agent needs a decision.";
+    const rows = options.json === true || options.ids === true ? [] : await rowsOf(deps, decisions);
+    reply({ decisions }, () => {
+      if (options.ids === true) for (const { id } of decisions) context.print(id);
+      else if (decisions.length === 0) context.print(none);
+      else printTable(context, decisionTable(rows, context.terminal));
+    });
+    return 0;
+  },
+});
 
-async function printTable(deps: Deps, context: Context, decisions: readonly DecisionRecord[]): Promise<void> {
-  const { terminal } = context;
+async function rowsOf(deps: Deps, decisions: readonly DecisionRecord[]): Promise<readonly string[][]> {
   const rows: string[][] = [];
-  for (const decision of decisions) {
-    const { id, agentId, state, createdAt, what } = decision;
+  for (const { id, agentId, state, createdAt, what } of decisions) {
     const name = harmlessLine(await nameOf(deps, agentId), 64);
     rows.push([id, name, state, age(createdAt, deps.clock.now()), wholeSentences(what, 400)]);
   }
-  const [header = "", ...lines] = decisionTable(rows, terminal);
-  context.print(paint(terminal, "dim", header));
-  for (const line of lines) context.print(line);
+  return rows;
 }
 
 export function decisionTable(
   rows: readonly (readonly string[])[],
-  { stdout, columns }: Pick<Terminal, "stdout" | "columns">,
+  terminal: Pick<Terminal, "stdout" | "columns">,
 ): string[] {
   const heads: readonly Column[] = [
     { head: "DECISION", as: "whole" },
@@ -80,29 +86,25 @@ export function decisionTable(
     { head: "FOR", as: "whole" },
     { head: "WHAT", as: "wrap" },
   ];
-  return fitTable(heads, rows, stdout ? columns : undefined);
+  return fitTable(heads, rows, widthLimit(terminal));
 }
 
-async function show(args: readonly string[], context: Context): Promise<number> {
-  const parser = makeCommand({
-    name: "decisions show",
-    summary: "Show a decision: facts, last output of the agent, options.",
-    examples: ["reprise decisions show 1a2b3c4d-17", "reprise decisions show 1a2b --json"],
-  })
-    .usage("[options] <id>")
-    .argument("[id]", "decision, agent, or a unique prefix")
-    .option("--json", "print one JSON object");
-  parse(parser, args);
-  const { json }: { json?: true } = parser.opts();
-  const deps = await context.open({ cwd: null });
-  const decision = await select(
-    deps,
-    onlyArgument(parser.args, "Which decision? `reprise decisions list --all` shows them."),
-  );
-  if (json === true) context.printJson({ ok: true, decision });
-  else for (const line of await describe(deps, decision, context.terminal)) context.print(line);
-  return 0;
-}
+const show = defineCommand({
+  name: "decisions show",
+  summary: "Show a decision: facts, last output of the agent, options.",
+  args: { id: ID },
+  options: { json: JSON_FLAG },
+  examples: ["reprise decisions show 1a2b3c4d-17", "reprise decisions show 1a2b --json"],
+  run: async ({ args, reply }, context) => {
+    const deps = await context.open({ cwd: null });
+    const decision = await select(deps, args.id);
+    const lines = await describe(deps, decision, context.terminal);
+    reply({ decision }, () => {
+      for (const line of lines) context.print(line);
+    });
+    return 0;
+  },
+});
 
 async function describe(
   deps: Deps,
@@ -157,41 +159,35 @@ function resetWords(resetsAt: string, nowMs: number): string {
   return atMs > nowMs ? untilText(atMs, nowMs) : `over since ${localTime(resetsAt, nowMs)}`;
 }
 
-interface ResolveOptions {
-  readonly message?: string;
-  readonly json?: true;
-}
-
-async function resolve(args: readonly string[], context: Context): Promise<number> {
-  const parser = makeCommand({
-    name: "decisions resolve",
-    summary: "Choose an option of a decision. Without a number, ask on the terminal.",
-    examples: [
-      "reprise decisions resolve 1a2b3c4d-17",
-      "reprise decisions resolve 1a2b3c4d-17 2",
-      'reprise decisions resolve 1a2b 1 -m "go on without the network"',
-    ],
-  })
-    .usage("[options] <id> [n]")
-    .argument("[id]", "decision, agent, or a unique prefix")
-    .argument("[n]", "number of the option")
-    .addOption(once("-m, --message <text>", "message to the agent", (given) => given))
-    .option("--json", "print one JSON object");
-  parse(parser, args);
-  const options: ResolveOptions = parser.opts();
-  const [given, chosen, ...rest] = parser.args;
-  if (given === undefined || rest.length > 0)
-    throw new Fault("usage", "Which decision? As in: reprise decisions resolve 1a2b3c4d-17 2");
-  const message = await readMessage({ words: options.message ?? null, file: undefined, stdin: false });
-  const deps = await context.open({ cwd: null });
-  const decision = await select(deps, given);
-  if (decision.state !== "open") throw tooLate(decision);
-  const option = optionOf(decision, chosen ?? (await ask(deps, context, decision, options.json === true)));
-  if (message !== null && !["resume", "nudge", "fresh"].includes(option.does))
-    throw new Fault("usage", `Option ${option.n} (${option.label}) takes no message.`);
-  await resolveDecision(deps, decision.id, option.n, message);
-  return carryOut(deps, context, { decision, option, json: options.json === true });
-}
+const resolve = defineCommand({
+  name: "decisions resolve",
+  summary: "Choose an option of a decision. Without a number, ask on the terminal.",
+  args: {
+    id: { ...ID, missing: "Which decision? As in: reprise decisions resolve 1a2b3c4d-17 2" },
+    n: { help: "number of the option" },
+  },
+  options: {
+    message: withValue("<text>", "message to the agent", (given) => given, { short: "-m" }),
+    json: JSON_FLAG,
+  },
+  examples: [
+    "reprise decisions resolve 1a2b3c4d-17",
+    "reprise decisions resolve 1a2b3c4d-17 2",
+    'reprise decisions resolve 1a2b 1 -m "go on without the network"',
+  ],
+  run: async ({ args, options }, context) => {
+    const json = options.json === true;
+    const message = await readMessage({ words: options.message ?? null, file: undefined, stdin: false });
+    const deps = await context.open({ cwd: null });
+    const decision = await select(deps, args.id);
+    if (decision.state !== "open") throw lateAnswerFault(decision);
+    const option = optionOf(decision, args.n ?? (await ask(deps, context, decision, json)));
+    if (message !== null && !["resume", "nudge", "fresh"].includes(option.does))
+      throw new Fault("usage", `Option ${option.n} (${option.label}) takes no message.`);
+    await resolveDecision(deps, decision.id, option.n, message);
+    return carryOut(deps, context, { decision, option, json });
+  },
+});
 
 /** Null: no choice. */
 function optionOf({ id, options }: DecisionRecord, chosen: string | null): DecisionOption {
@@ -236,7 +232,7 @@ interface Choice {
   readonly json: boolean;
 }
 
-/** The choice is stored: whatever happens here, the daemon acts on it when it runs. */
+/** The choice is stored, so the daemon acts on it when it runs, even if this fails. */
 async function carryOut(deps: Deps, context: Context, { decision, option, json }: Choice): Promise<number> {
   const { id } = decision;
   const stored = `Decision ${id} is made: ${harmlessLine(option.label, 120)}.`;
@@ -249,7 +245,7 @@ async function carryOut(deps: Deps, context: Context, { decision, option, json }
     return done ? 0 : 1;
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
-    throw new Fault(error.code, `${stored} It is carried out when the supervisor runs: ${error.message}`, {
+    throw new Fault(error.code, `${stored} It is carried out when the daemon runs: ${error.message}`, {
       facts: { ...error.facts, id },
       cause: error,
     });

@@ -1,9 +1,9 @@
 /** `reprise demo`: a scripted agent dies during a turn, is resumed, and remembers. Uses the same code as any engine. */
 import { Fault } from "../core/faults.ts";
-import { type AttemptOptions, type Deps, resumeRun, startRun } from "../run/run.ts";
+import { type AttemptOptions, type Deps, RESUME_DEFAULTS, resumeRun, startRun } from "../run/run.ts";
 import { attemptOptions } from "./attempt-options.ts";
-import { makeCommand, parse } from "./command.ts";
 import { type Context, paint } from "./context.ts";
+import { defineCommand, flag } from "./define.ts";
 import { openView, type View, type ViewOptions } from "./live.ts";
 import { workingDirectory } from "./start.ts";
 import { finishAttempt } from "./summary.ts";
@@ -25,26 +25,18 @@ const START = {
   trustCwd: false,
   escrow: true,
 } as const;
-const RESUME = {
-  want: "resume",
-  damage: "refuse",
-  message: SECOND,
-  native: [],
-  keep: false,
-  env: [],
-  hasTerminal: false,
-  trustCwd: false,
-} as const;
+const RESUME = { ...RESUME_DEFAULTS, want: "resume", message: SECOND } as const;
 
-export async function run(args: readonly string[], context: Context): Promise<number> {
-  const parser = makeCommand({
-    name: "demo",
-    summary:
-      "Kill a scripted agent in the middle of a turn and resume it by handle. Needs no key and no network.",
-    examples: ["reprise demo", "reprise demo --json"],
-  }).option("--json", "print one JSON object at the end");
-  parse(parser, args);
-  const { json } = parser.opts<{ json?: true }>();
+export const command = defineCommand({
+  name: "demo",
+  summary:
+    "Kill a scripted agent in the middle of a turn and resume it by handle. Needs no key and no network.",
+  options: { json: flag("print one JSON object at the end") },
+  examples: ["reprise demo", "reprise demo --json"],
+  run: ({ options }, context) => playDemo(context, options.json),
+});
+
+async function playDemo(context: Context, json: true | undefined): Promise<number> {
   const look: ViewOptions = json === true ? { json } : { readable: true };
   const tell = (text: string) => {
     if (json === undefined) context.print(paint(context.terminal, "bold", text));

@@ -6,53 +6,48 @@ import { wrapTable } from "../lib/table.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
 import { wrap } from "../lib/wrap.ts";
-import { type Deps, renewIndex } from "../run/run.ts";
 import { checkHealth, type Health } from "../run/inspect.ts";
-import { makeCommand, parse } from "./command.ts";
+import { type Deps, renewIndex } from "../run/run.ts";
 import { type Context, paint, type Terminal } from "./context.ts";
+import { defineCommand, flag, JSON_FLAG, type OptionsOf } from "./define.ts";
 
-interface DoctorOptions {
-  readonly rebuildIndex?: true;
-  readonly acceptCopy?: true;
-  readonly certify?: true;
-  readonly json?: true;
-}
+const OPTIONS = {
+  certify: flag(
+    "test the installed engines against a scripted model, without your sessions, keys or network",
+  ),
+  rebuildIndex: flag("rebuild the index from the run directories"),
+  acceptCopy: flag("use this copied state directory instead of the original"),
+  json: JSON_FLAG,
+};
+type DoctorOptions = OptionsOf<typeof OPTIONS>;
 
-const command = () =>
-  makeCommand({
-    name: "doctor",
-    summary: "Check engines, state directory and index. Exit code 1 when something needs attention.",
-    examples: [
-      "reprise doctor",
-      "reprise doctor --json | jq .findings",
-      "reprise doctor --rebuild-index",
-      "reprise doctor --certify codex      (does the codex you have still do what Reprise relies on?)",
-    ],
-  })
-    .usage("[options] | --certify [engine] [--json]")
-    .argument("[engine]", "with --certify: only this engine")
-    .option(
-      "--certify",
-      "test the installed engines against a scripted model, without your sessions, keys or network",
-    )
-    .option("--rebuild-index", "rebuild the index from the run directories")
-    .option("--accept-copy", "use this copied state directory instead of the original")
-    .option("--json", "print one JSON object");
+export const command = defineCommand({
+  name: "doctor",
+  summary: "Check engines, state directory and index. Exit code 1 when something needs attention.",
+  usage: "[options] | --certify [engine] [--json]",
+  args: { engine: { help: "with --certify: only this engine", values: "engines" } },
+  options: OPTIONS,
+  examples: [
+    "reprise doctor",
+    "reprise doctor --json | jq .findings",
+    "reprise doctor --rebuild-index",
+    "reprise doctor --certify codex      (does the codex you have still do what Reprise relies on?)",
+  ],
+  run: async ({ args: { engine }, options }, context) => {
+    if (options.certify === true) {
+      if (options.rebuildIndex === true)
+        throw new Fault("usage", "--rebuild-index and --certify exclude each other.");
+      const { certify } = await import("./certify.ts");
+      const opened = await context.open({ cwd: currentDirectory(), badConfig: "refuse" });
+      return certify(context, opened, engine, options.json === true);
+    }
+    if (engine !== undefined)
+      throw new Fault("usage", `Name an engine only with --certify: reprise doctor --certify ${engine}`);
+    return checkUp(context, options);
+  },
+});
 
-export async function run(args: readonly string[], context: Context): Promise<number> {
-  const parser = command();
-  parse(parser, args);
-  const options: DoctorOptions = parser.opts();
-  const [engine] = parser.args;
-  if (options.certify === true) {
-    if (options.rebuildIndex === true)
-      throw new Fault("usage", "--rebuild-index and --certify do not go together.");
-    const { certify } = await import("./certify.ts");
-    const opened = await context.open({ cwd: currentDirectory(), badConfig: "refuse" });
-    return certify(context, opened, engine, options.json === true);
-  }
-  if (engine !== undefined)
-    throw new Fault("usage", `An engine is named for --certify alone: reprise doctor --certify ${engine}`);
+async function checkUp(context: Context, options: DoctorOptions): Promise<number> {
   const deps = await openOrSay(context, options);
   if (typeof deps === "number") return deps;
   const progress = (text: string) => {

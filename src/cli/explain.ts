@@ -6,61 +6,46 @@ import type { Engine } from "../engines/engine.ts";
 import { builtInEngine as builtIn } from "../engines/engines.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
-import { explainOutput, type Explanation } from "../run/inspect.ts";
+import { type Explanation, explainOutput } from "../run/inspect.ts";
 import { findEngine } from "../run/engine-setup.ts";
-import { makeCommand, once, parse, text } from "./command.ts";
 import { type Context, paint } from "./context.ts";
+import { defineCommand, flag, JSON_FLAG, text, withValue } from "./define.ts";
 
-interface ExplainOptions {
-  readonly engine?: string;
-  readonly now?: number;
-  readonly stderr?: true;
-  readonly text?: true;
-  readonly exitCode?: number;
-  readonly json?: true;
-}
-
-const command = () =>
-  makeCommand({
-    name: "explain",
-    summary: "Show how Reprise parses an engine's output: session, events, problems, reset time.",
-    examples: [
-      "codex exec --json 'hi' | reprise explain --engine codex",
-      "reprise explain --engine claude --stderr errors.txt",
-      "claude -p 'hi' > out.txt; reprise explain --engine claude --exit-code $? out.txt",
-      "reprise logs 1a2b3c4d --stream stdout --raw | reprise explain --engine gemini --json",
-    ],
-  })
-    .argument("[file]", "output to parse (default: standard input)")
-    .addOption(once("--engine <engine>", "engine that wrote the output", text))
-    .addOption(once("--now <time>", 'time that "in 5 minutes" refers to (ISO 8601)', readTime))
-    .addOption(once("--exit-code <code>", "exit code of the engine's process, 0 to 255", readExitCode))
-    .option("--stderr", "the input is the engine's stderr")
-    .option("--text", "the engine ran without its JSON option; assumed when no line is an event")
-    .option("--json", "print one JSON object");
-
-export async function run(args: readonly string[], context: Context): Promise<number> {
-  const parser = command();
-  parse(parser, args);
-  const options: ExplainOptions = parser.opts();
-  const [file] = parser.args;
-  if (options.engine === undefined) {
-    throw new Fault(
-      "usage",
-      "Whose output is it? Give --engine, as in: reprise explain --engine codex < output",
-    );
-  }
-  const engine: Engine = builtIn(options.engine) ?? findEngine(await context.open(), options.engine);
-  const found = await explainOutput(engine, input(context, file), {
-    stream: options.stderr === true ? "stderr" : "stdout",
-    now: () => options.now ?? Date.now(),
-    exitCode: options.exitCode ?? null,
-    printed: options.text === true ? "text" : null,
-  });
-  if (options.json === true) context.printJson({ ok: true, ...found });
-  else print(context, engine, found);
-  return 0;
-}
+export const command = defineCommand({
+  name: "explain",
+  summary: "Show how Reprise parses an engine's output: session, events, problems, reset time.",
+  args: { file: { help: "output to parse (default: standard input)", values: "files" } },
+  options: {
+    engine: withValue("<engine>", "engine that wrote the output", text, { values: "engines" }),
+    now: withValue("<time>", 'time that "in 5 minutes" refers to (ISO 8601)', readTime),
+    exitCode: withValue("<code>", "exit code of the engine's process, 0 to 255", readExitCode),
+    stderr: flag("the input is the engine's stderr"),
+    text: flag("the engine ran without its JSON option; assumed when no line is an event"),
+    json: JSON_FLAG,
+  },
+  examples: [
+    "codex exec --json 'hi' | reprise explain --engine codex",
+    "reprise explain --engine claude --stderr errors.txt",
+    "claude -p 'hi' > out.txt; reprise explain --engine claude --exit-code $? out.txt",
+    "reprise logs 1a2b3c4d --stream stdout --raw | reprise explain --engine gemini --json",
+  ],
+  run: async ({ args, options, reply }, context) => {
+    if (options.engine === undefined)
+      throw new Fault(
+        "usage",
+        "Which engine wrote the output? Give --engine, as in: reprise explain --engine codex < output",
+      );
+    const engine: Engine = builtIn(options.engine) ?? findEngine(await context.open(), options.engine);
+    const found = await explainOutput(engine, input(context, args.file), {
+      stream: options.stderr === true ? "stderr" : "stdout",
+      now: () => options.now ?? Date.now(),
+      exitCode: options.exitCode ?? null,
+      printed: options.text === true ? "text" : null,
+    });
+    reply(found, () => print(context, engine, found));
+    return 0;
+  },
+});
 
 function readTime(value: string): number {
   const ms = /^\d{4}-\d\d-\d\dT/.test(value) ? Date.parse(value) : Number.NaN;

@@ -13,48 +13,46 @@ import type { AgentRecord } from "../core/supervision.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
 import { type Redact, redactValue } from "../lib/secrets.ts";
-import { type Deps } from "../run/run.ts";
+import type { Deps } from "../run/run.ts";
 import { type InspectedAttempt, type Inspection, inspectRun, recognize } from "../run/inspect.ts";
-import { makeCommand, once, parse, text } from "./command.ts";
 import type { Context } from "./context.ts";
+import { defineCommand, flag, RUN_HANDLE, negation, type OptionsOf, text, withValue } from "./define.ts";
 import { plainText, renderScreen } from "./plain.ts";
 import { redactedText, UNRECORDED, unknownText } from "./redacted.ts";
-
-interface ExportOptions {
-  readonly output?: string;
-  readonly force?: true;
-  readonly logs: boolean;
-  readonly json?: true;
-}
 
 /** Of a longer log, only the end is included. */
 const MAX_LOG = 16 * 1024 * 1024;
 /** The size of the screen that renders the recording of a UI. */
 const SCREEN = { columns: 120, rows: 40 };
 
-const command = () =>
-  makeCommand({
-    name: "export",
-    summary: "Export a run as a redacted archive (.tar.gz): records, events and logs.",
-    examples: [
-      "reprise export 1a2b3c4d",
-      "reprise export 1a2b3c4d --output bug-report.tar.gz",
-      "reprise export 1a2b3c4d --no-logs --json | jq .files",
-    ],
-  })
-    .usage("[options] <handle>")
-    .argument("[handle]", "handle, unique prefix of 4 to 7 characters, or run id")
-    .addOption(once("--output <file>", "output file (default: ./reprise-<handle>.tar.gz)", text))
-    .option("--force", "replace an existing file")
-    .option("--no-logs", "leave out the agent's output; keep records and events")
-    .option("--json", "print one JSON object: path, bytes, files, omissions");
+const OPTIONS = {
+  output: withValue("<file>", "output file (default: ./reprise-<handle>.tar.gz)", text, { values: "files" }),
+  force: flag("replace an existing file"),
+  logs: negation("leave out the agent's output; keep records and events"),
+  json: flag("print one JSON object: path, bytes, files, omissions"),
+};
 
-export async function run(args: readonly string[], context: Context): Promise<number> {
-  const parser = command();
-  parse(parser, args);
-  const options: ExportOptions = parser.opts();
-  const [handle] = parser.args;
-  if (handle === undefined) throw new Fault("usage", "Which run? `reprise list` shows the handles.");
+export const command = defineCommand({
+  name: "export",
+  summary: "Export a run as a redacted archive (.tar.gz): records, events and logs.",
+  args: { handle: RUN_HANDLE },
+  options: OPTIONS,
+  examples: [
+    "reprise export 1a2b3c4d",
+    "reprise export 1a2b3c4d --output bug-report.tar.gz",
+    "reprise export 1a2b3c4d --no-logs --json | jq .files",
+  ],
+  run: async ({ args, options, reply }, context) => {
+    const { handle, path, bytes, files, leftOut } = await exportRun(context, args.handle, options);
+    reply(
+      { handle, path, bytes, files, leftOut },
+      `${harmlessLine(path)}: ${plural(files.length, "file")}, ${bytes} bytes. Check the content before you share it.`,
+    );
+    return 0;
+  },
+});
+
+async function exportRun(context: Context, handle: string, options: OptionsOf<typeof OPTIONS>) {
   const deps = await context.open({ cwd: null });
   const found = await inspectRun(deps, handle);
   runDirAt(deps.state, found.run.runDirectory);
@@ -76,20 +74,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
     nowMs: deps.clock.now(),
   });
   for (const warning of missing) context.log.warn(warning);
-  if (options.json === true)
-    context.printJson({
-      ok: true,
-      handle: found.run.handle,
-      path,
-      bytes,
-      files,
-      leftOut: [...leftOut, ...missing],
-    });
-  else
-    context.print(
-      `${harmlessLine(path)}: ${plural(files.length, "file")}, ${bytes} bytes. Look through it before you give it away.`,
-    );
-  return 0;
+  return { handle: found.run.handle, path, bytes, files, leftOut: [...leftOut, ...missing] };
 }
 
 /** A path that ends in a slash is a directory, and `-` stdout for other commands. */

@@ -9,36 +9,28 @@ import { stringIn } from "../lib/json.ts";
 import { plural } from "../lib/plural.ts";
 import {
   type BatchRecord,
-  corrected,
+  correctedOptions,
   directoryFor,
   type Issue,
   isOrphan,
-  isTakenBack,
-  type Leave,
+  isReversed,
+  type LeftIssue,
   liveBatch,
   openSource,
   orphans,
   parseScope,
   plan,
-  priorRuns,
-  priorRunsIn,
+  batchHistory,
+  batchHistoryIn,
   type IssueSource,
-  undecided,
+  damagedSessions,
   unknownIssue,
 } from "../issues/issues.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Deps } from "../run/run.ts";
-import { sourceOptions } from "./issues-look.ts";
-import {
-  byHandText,
-  goOnCommand,
-  isUnfinished,
-  optionWords,
-  parsedWords,
-  split,
-  textsIn,
-  withoutTrust,
-} from "./issues-options.ts";
+import { isUnfinished, textsIn } from "./issues-inherit.ts";
+import { byHandText, goOnCommand, optionWords, parsedWords, split, withoutTrust } from "./issues-options.ts";
+import { sourceOptions } from "./issues-source.ts";
 
 /** How to continue a recorded batch. Null: it is finished, or older than these records. */
 export interface GoOn {
@@ -65,7 +57,7 @@ export function goOnOf(record: BatchRecord, typist: ContinueTyper): GoOn | null 
 function goOnWith(record: BatchRecord, words: readonly string[], { place, config }: ContinueTyper): GoOn {
   const [own, theirs] = split(withoutTrust(words));
   const engine = stringIn(record.config, "engine") ?? "";
-  const { native, byHand } = corrected(record, theirs, config.engines[engine]?.args ?? []);
+  const { native, byHand } = correctedOptions(record, theirs, config.engines[engine]?.args ?? []);
   const isLenient = record.config["strict"] === true && !own.includes("--strict");
   const said = [byHand, isLenient ? LENIENT : "", byHandText(textsIn(record, "by_hand"))];
   return {
@@ -88,7 +80,7 @@ const ownWords = (record: BatchRecord) => textsIn(record, "options");
 export function goOnFirst(
   batches: Iterable<BatchRecord>,
   typist: ContinueTyper,
-  waits: readonly Leave[] = [],
+  waits: readonly LeftIssue[] = [],
 ): GoOn | null {
   let newest: BatchRecord | null = null;
   for (const batch of batches) {
@@ -117,7 +109,7 @@ function isWayTo({ issues }: BatchRecord, newest: BatchRecord): boolean {
 /** Everything that it could continue waits for a person. */
 function isStuck(
   { completed_at: ended, issues, leaves = [] }: BatchRecord,
-  waits: readonly Leave[],
+  waits: readonly LeftIssue[],
 ): boolean {
   const begun = Object.keys(issues).filter(
     (id) => !["completed", "left"].includes(issues[id]?.status ?? "left"),
@@ -199,9 +191,9 @@ export const earlierJson = ({ batch, ids, goOn }: Earlier) => ({
 export interface BatchRemainder {
   /** What earlier batches left, and it did not touch. */
   readonly earlier: readonly Earlier[];
-  readonly leaves: readonly Leave[];
+  readonly leaves: readonly LeftIssue[];
   /** Of those, work on issues that the source does not have at the moment. */
-  readonly orphans: readonly Leave[];
+  readonly orphans: readonly LeftIssue[];
   readonly goOn: GoOn | null;
 }
 
@@ -212,18 +204,19 @@ export async function standingOf(
   last: BatchRecord,
   typist: ContinueTyper,
 ): Promise<BatchRemainder> {
-  const waits = await undecided(deps, last);
+  const waits = await damagedSessions(deps, last);
   const told = last.leaves ?? [];
-  const first = goOnFirst(priorRuns(deps, root).batches(), typist, waits);
-  const kept = earlierOf(priorRuns(deps, root).batches(), typist, null);
+  const first = goOnFirst(batchHistory(deps, root).batches(), typist, waits);
+  const kept = earlierOf(batchHistory(deps, root).batches(), typist, null);
   const isAsked = first !== null || told.length > 0 || kept.length > 0;
   const present = isAsked ? await sourceNow(deps, root, last) : null;
   const lost = told.filter(isOrphan);
   const gone = present === null ? lost : await orphans(deps, { root, ...present }, present.issues, []);
-  const isIn = (all: readonly { readonly id: string }[], { id }: Leave) => all.some((one) => one.id === id);
-  const isPast = ({ id, why }: Leave) => {
+  const isIn = (all: readonly { readonly id: string }[], { id }: LeftIssue) =>
+    all.some((one) => one.id === id);
+  const isPast = ({ id, why }: LeftIssue) => {
     const now = present?.issues.find((one) => one.id === id);
-    return now !== undefined && isTakenBack(why, now);
+    return now !== undefined && isReversed(why, now);
   };
   const isBack =
     lost.some((one) => isIn(present?.issues ?? [], one) && !isIn(waits, one)) || told.some(isPast);
@@ -232,7 +225,7 @@ export async function standingOf(
   const isOpen = (id: string) =>
     present?.issues.some((one) => one.id === id && one.status === "in_progress") === true;
   return {
-    earlier: present === null ? kept : earlierOf(priorRuns(deps, root).batches(), typist, isOpen),
+    earlier: present === null ? kept : earlierOf(batchHistory(deps, root).batches(), typist, isOpen),
     leaves: [...leaves, ...waits.filter((one) => !isIn(leaves, one))],
     orphans: gone,
     goOn: goOn === null || present === null || finds(goOn, present.issues) ? goOn : null,
@@ -287,13 +280,13 @@ export async function undone(
   root: string,
   id: string,
   place: string | null,
-): Promise<{ readonly left: Leave | null; readonly goOn: GoOn | null }> {
+): Promise<{ readonly left: LeftIssue | null; readonly goOn: GoOn | null }> {
   const typist = { place, config: deps.config };
-  for (const batch of priorRuns(deps, root).batches()) {
+  for (const batch of batchHistory(deps, root).batches()) {
     const left = batch.leaves?.find((one) => one.id === id && !isOrphan(one)) ?? null;
     if (left === null && !Object.hasOwn(batch.issues, id)) continue;
     if (liveBatch(deps, root) === batch.run_id) break;
-    const [now = null] = await undecided(deps, batch, id);
+    const [now = null] = await damagedSessions(deps, batch, id);
     if (now !== null) return { left: now, goOn: null };
     if (left === null) return { left, goOn: goOnOf(batch, typist) };
     return { left, goOn: left.go_on === null ? null : goOnWith(batch, left.go_on, typist) };
@@ -313,7 +306,7 @@ export function neededByIssue(deps: Deps): (run: RunRecord) => Promise<string | 
     const directory = directoryFor(deps, subject);
     const id = subject?.slice(subject.indexOf("#") + 1) ?? "";
     if (directory === null) return null;
-    const batches = known.get(directory) ?? [...priorRunsIn(deps, directory).batches()];
+    const batches = known.get(directory) ?? [...batchHistoryIn(deps, directory).batches()];
     known.set(directory, batches);
     for (const batch of batches) {
       const entry = Object.hasOwn(batch.issues, id) ? batch.issues[id] : undefined;

@@ -10,12 +10,12 @@ import {
   type BatchEnd,
   type BatchRecord,
   type BatchView,
-  goesOn,
+  continuesRun,
   IN_PROGRESS,
   type Issue,
   type IssueEnd,
   type IssueRecord,
-  type Leave,
+  type LeftIssue,
   type PlannedBatch,
   type ProgressReport,
   RESET,
@@ -177,9 +177,9 @@ export function planLines(
   ]);
   const left = skip.map(({ id, why }) => [id, "-", "-", why]);
   const lines = wrapTable([["ISSUE", "PLAN", "SESSION", "WHY"], ...rows, ...left], columns);
-  const on = take.filter(goesOn);
+  const on = take.filter(continuesRun);
   const given = on.find(({ options }) => options.length > 0);
-  const begins = take.find((one) => one.decision.do === "fresh" && !goesOn(one))?.options ?? [];
+  const begins = take.find((one) => one.decision.do === "fresh" && !continuesRun(one))?.options ?? [];
   const more =
     begins.length > access.options.length ? ` Their options: ${harmlessLine(begins.join(" "), 300)}.` : "";
   return [
@@ -200,8 +200,8 @@ export function planLines(
 
 /** The agents' rights, for the first line of a batch: of new runs, and of continued runs if they differ. */
 function mayWords({ take, access }: PlannedBatch): readonly string[] {
-  const on = take.filter(goesOn);
-  const isNew = take.some((one) => one.decision.do === "fresh" && !goesOn(one));
+  const on = take.filter(continuesRun);
+  const isNew = take.some((one) => one.decision.do === "fresh" && !continuesRun(one));
   const ours = access.by ?? (access.options.length === 0 ? null : access.options.join(" "));
   if (on.every(({ held }) => held === ours)) return isNew || on.length > 0 ? [accessWords(access)] : [];
   const held = `what goes on keeps ${heldWords(on, false).join(", ")}`;
@@ -247,7 +247,7 @@ const MAX_LEAVES = 10;
 
 /** Below a table: issues that a batch left alone, grouped by reason. */
 export function leaveLines(
-  leaves: readonly Leave[],
+  leaves: readonly LeftIssue[],
   columns: number | undefined,
   nowMs: number,
 ): readonly string[] {

@@ -1,21 +1,19 @@
 import { execFileSync } from "node:child_process";
 import { describe, expect, test } from "vitest";
 import { harmlessLine } from "../lib/harmless.ts";
-import { type BatchRecord, corrected } from "../issues/issues.ts";
+import { type BatchRecord, correctedOptions } from "../issues/issues.ts";
 import { redactorFor, storableArgs } from "../run/engine-setup.ts";
-import { parse } from "./command.ts";
+import { assertKept, inherit, levelOf } from "./issues-inherit.ts";
 import {
-  assertKept,
   assertNoMark,
   byHandText,
-  command,
+  DECLARATION,
   goOnCommand,
-  inherit,
-  levelOf,
   optionWords,
   REPEATED,
   type RunOptions,
 } from "./issues-options.ts";
+import { parseOptions, parserOf } from "./parse.ts";
 import { earlierOf, earlierText, goOnFirst, goOnOf } from "./issues-go-on.ts";
 
 type Name = keyof typeof REPEATED;
@@ -41,14 +39,12 @@ const VALUES: Partial<Record<Name, string>> = {
 };
 
 function parsed(...args: string[]): RunOptions {
-  const parser = command();
-  parse(parser, args);
-  return parser.opts();
+  return parseOptions(DECLARATION, args);
 }
 
 /** Every option of the parser, as typed. */
 function everyOption(): string[] {
-  return command().options.flatMap((option) => {
+  return parserOf(DECLARATION).options.flatMap((option) => {
     const value = VALUES[option.attributeName() as Name];
     expect([option.long, value !== undefined]).toEqual([option.long, option.required]);
     return value === undefined ? [option.long ?? ""] : [option.long ?? "", value];
@@ -57,7 +53,7 @@ function everyOption(): string[] {
 
 describe("the command that continues a batch", () => {
   test("repeats every option, or the table says why not", () => {
-    const names = command().options.map((option) => option.attributeName());
+    const names = parserOf(DECLARATION).options.map((option) => option.attributeName());
     expect(Object.keys(REPEATED).toSorted()).toEqual(names.toSorted());
     for (const rule of Object.values(REPEATED)) if (!rule.repeat) expect(rule.why).toMatch(/^it .{5,}/);
   });
@@ -72,8 +68,7 @@ describe("the command that continues a batch", () => {
     const words = read.split("\0").slice(3, -1);
     const dashes = words.indexOf("--");
     expect(words.slice(dashes + 1)).toEqual(native);
-    const parser = command();
-    parse(parser, words.slice(0, dashes));
+    const parser = parserOf(DECLARATION).parse(words.slice(0, dashes), { from: "user" });
     expect(parser.args).toEqual(["/some where/repo"]);
     const again = parser.opts<RunOptions>();
     for (const [name, rule] of Object.entries(REPEATED) as [Name, (typeof REPEATED)[Name]][])
@@ -377,7 +372,7 @@ describe("a batch whose engine refused its command line", () => {
 
   test.each<[string, args: string[], native: string[], now: string[], native: string[], said: RegExp]>([
     ["in the config", ["--modle", "x"], [], ["--modle", "x"], [], /^First correct \[engines\.demo\] args /],
-    ["in the config, and corrected since", ["--modle", "x"], [], [], [], /^$/],
+    ["in the config, and correctedOptions since", ["--modle", "x"], [], [], [], /^$/],
     ["in the config, beside native options", ["--modle"], ["--mood"], ["--modle"], ["--mood"], /^First corr/],
     [
       "in the native options, beside the config",
@@ -387,11 +382,21 @@ describe("a batch whose engine refused its command line", () => {
       ["…"],
       /^Put the right/,
     ],
-    ["nowhere that can be corrected", [], [], [], [], /^First see to what it refused: demo refused its comm/],
+    [
+      "nowhere that can be correctedOptions",
+      [],
+      [],
+      [],
+      [],
+      /^First fix what it refused: demo refused its comm/,
+    ],
   ])("names a mistyped option that stands %s", (_where, args, native, now, printed, said) => {
     const config = { engine: "demo", args };
     const record = batch([], { config, issues: { a: { ...ISSUE, status: "failed", error: MISTYPED } } });
-    expect(corrected(record, native, now)).toEqual({ native: printed, byHand: expect.stringMatching(said) });
+    expect(correctedOptions(record, native, now)).toEqual({
+      native: printed,
+      byHand: expect.stringMatching(said),
+    });
   });
 
   test("does not print its options again where --strict keeps it from beginning", () => {

@@ -7,10 +7,10 @@ import { redactValue } from "../lib/secrets.ts";
 import { shellLine } from "../lib/shell.ts";
 import {
   type AccessFrom,
-  assertNoMore,
+  assertRightsNotWider,
   type BatchEnd,
   type BatchOptions,
-  Brake,
+  StopControl,
   branchesToMerge,
   gateWords,
   IN_PROGRESS,
@@ -18,82 +18,59 @@ import {
   parseScope,
   planBatch,
   type PlannedBatch,
-  priorRuns,
+  batchHistory,
   repositoryRoot,
   runBatch,
-  undecided,
+  damagedSessions,
 } from "../issues/issues.ts";
-import { type Deps } from "../run/run.ts";
+import type { Deps } from "../run/run.ts";
 import { findEngine, redactorFor, storableArgs } from "../run/engine-setup.ts";
 import { heldAccess } from "../run/engine-access.ts";
 import { attemptOptions } from "./attempt-options.ts";
-import { parse } from "./command.ts";
 import type { Context } from "./context.ts";
+import { defineCommand } from "./define.ts";
 import { earlierJson, earlierOf, earlierText, goOnFirst } from "./issues-go-on.ts";
 import { BatchScreen, planLines, summaryLines } from "./issues-live.ts";
-import { sourceOptions } from "./issues-look.ts";
+import { assertKept, inherit, type Inherited, levelOf } from "./issues-inherit.ts";
 import {
-  assertKept,
   assertNoMark,
-  command,
+  DECLARATION,
   DEFAULT_ENGINE,
   goOnCommand,
-  inherit,
-  type Inherited,
-  levelOf,
   optionWords,
   type RunOptions,
 } from "./issues-options.ts";
+import { sourceOptions } from "./issues-source.ts";
 import { workingDirectory } from "./start.ts";
 
-export async function run(args: readonly string[], context: Context): Promise<number> {
-  const dashes = args.indexOf("--");
-  const native = dashes === -1 ? [] : args.slice(dashes + 1);
-  const parser = command();
-  const ownArgs = dashes === -1 ? args : args.slice(0, dashes);
-  try {
-    parse(parser, ownArgs);
-  } catch (error) {
-    throw (await import("./native-hint.ts")).withNativeHint(error, parser, {
-      args: ownArgs,
-      native,
-      engine: DEFAULT_ENGINE,
-      noPrompt: true,
-    });
-  }
-  const given: RunOptions = parser.opts();
-  assertNoMark(args);
-  assertCombination(given);
-  const [repo, ...rest] = parser.args;
-  if (rest.length > 0) throw new Fault("usage", "One repository at a time.");
-  if (given.scope !== undefined) parseScope(given.scope);
-  const cwd = workingDirectory(repo ?? ".");
-  const trust = {
-    runsAgents: given.dryRun === undefined,
-    plans: given.dryRun === true,
-    trustCwd: given.trustCwd === true,
-    badConfig: "refuse" as const,
-  };
-  const opened = await context.open({ cwd, ...trust });
-  const root = await repositoryRoot(opened, cwd);
-  const deps = root === cwd ? opened : await context.configure(opened, { cwd: root, ...trust });
-  const terms = inherit(given, native, priorRuns(deps, root).batches(), dashes !== -1);
-  const { options } = terms;
-  const batch = batchOptions(deps, context, given, terms);
-  checkKept(deps, given, terms, batch);
-  const source = await openSource(deps, root, sourceOptions(options));
-  const job = {
-    options,
-    terms,
-    deps,
-    batch,
-    place: { root, source },
-    named: repo === undefined ? null : cwd,
-  };
-  if (options.dryRun === true)
-    return showPlan(context, job, await withHint(terms, planBatch(deps, { root, source }, batch)));
-  return work(context, job);
-}
+export const run = defineCommand({
+  ...DECLARATION,
+  run: async ({ args: { repo }, options: given, rest, given: words }, context) => {
+    assertNoMark(words);
+    assertCombination(given);
+    if (given.scope !== undefined) parseScope(given.scope);
+    const cwd = workingDirectory(repo ?? ".");
+    const trust = {
+      runsAgents: given.dryRun === undefined,
+      plans: given.dryRun === true,
+      trustCwd: given.trustCwd === true,
+      badConfig: "refuse" as const,
+    };
+    const opened = await context.open({ cwd, ...trust });
+    const root = await repositoryRoot(opened, cwd);
+    const deps = root === cwd ? opened : await context.configure(opened, { cwd: root, ...trust });
+    const terms = inherit(given, rest ?? [], batchHistory(deps, root).batches(), rest !== null);
+    const { options } = terms;
+    const batch = batchOptions(deps, context, given, terms);
+    checkKept(deps, given, terms, batch);
+    const source = await openSource(deps, root, sourceOptions(options));
+    const named = repo === undefined ? null : cwd;
+    const job = { options, terms, deps, batch, place: { root, source }, named };
+    if (options.dryRun === true)
+      return showPlan(context, job, await withHint(terms, planBatch(deps, { root, source }, batch)));
+    return work(context, job);
+  },
+});
 
 /** An issue of the earlier batch may be gone. */
 async function withHint<T>({ taken, batch }: Inherited, planned: Promise<T>): Promise<T> {
@@ -206,7 +183,7 @@ function checkKept(deps: Deps, given: RunOptions, { before }: Inherited, batch: 
     if (change !== null) deps.log.warn(change);
   }
   const isOther = before !== null && stringIn(before.record.config, "engine") !== engine;
-  assertNoMore(deps, batch, {
+  assertRightsNotWider(deps, batch, {
     record: isOther ? null : (before?.record ?? null),
     asked: given.access !== undefined && before?.sameAccess !== true,
   });
@@ -267,19 +244,19 @@ interface Work {
 
 async function work(context: Context, job: Work): Promise<number> {
   const { options, terms, deps, batch, place } = job;
-  const brake = new Brake();
+  const stopControl = new StopControl();
   using screen = new BatchScreen(context, {
     quiet: options.json === true,
     verbose: options.verbose === true,
   });
-  const press = () => screen.say(STOPPING[brake.press()] ?? "");
-  const terminate = () => void brake.press("SIGTERM");
-  const hangUp = () => void brake.press("SIGHUP");
+  const press = () => screen.say(STOPPING[stopControl.raise()] ?? "");
+  const terminate = () => void stopControl.raise("SIGTERM");
+  const hangUp = () => void stopControl.raise("SIGHUP");
   process.on("SIGINT", press).on("SIGTERM", terminate).on("SIGHUP", hangUp);
   try {
     const taken = takenText(job);
     if (taken !== "" && options.json === undefined) screen.say(taken);
-    const outside = { brake, view: screen };
+    const outside = { stopControl, view: screen };
     const end = await withHint(terms, runBatch({ ...deps, log: screen.log }, place, batch, outside));
     screen[Symbol.dispose]();
     await report(context, job, end);
@@ -300,9 +277,9 @@ async function report(context: Context, job: Work, end: BatchEnd): Promise<void>
   const { exitCode, issues, skipped, orphans, path, runId } = end;
   const { merge } = batch;
   // As `issues status` shows it from now on.
-  const prior = priorRuns(deps, place.root);
+  const prior = batchHistory(deps, place.root);
   const [newest] = prior.batches();
-  const waits = newest === undefined ? [] : await undecided(deps, newest);
+  const waits = newest === undefined ? [] : await damagedSessions(deps, newest);
   const typist = { place: named, config: deps.config };
   const goOn = goOnFirst(prior.batches(), typist, waits);
   const inProgress = skipped.filter(({ why }) => why === IN_PROGRESS).map(({ id }) => id);
@@ -344,7 +321,7 @@ const branchOf = ({ state, branch }: BatchEnd["issues"][number]) =>
 /** Branches of the batch that goes on: where it was killed, it could not say how to merge what it had completed. */
 async function unsaid({ deps, place: { root }, terms: { before } }: Work): Promise<readonly string[]> {
   const found: string[] = [];
-  const [, ...earlier] = before === null ? [] : priorRuns(deps, root).batches();
+  const [, ...earlier] = before === null ? [] : batchHistory(deps, root).batches();
   for (const { completed_at: ended, issues } of earlier) {
     if (ended !== null) break;
     const done = Object.values(issues).filter(({ status }) => status === "completed");

@@ -1,45 +1,39 @@
-/** `reprise issues …`: a batch of issues, each a separate run. One function per verb. */
-import type { Context } from "./context.ts";
-import { type Family, runVerb } from "./verbs.ts";
+/** `reprise issues …`: a batch of issues, each a separate run. */
+import type { Family } from "./define.ts";
 
 const look = () => import("./issues-look.ts");
+const batches = () => import("./issues-batches.ts");
 
-const FAMILY: Family = {
+export const command: Family = {
   name: "issues",
-  about: "Let agents work on the issues of this repository, one conversation per issue (docs/issues.md).",
-  verbs: {
+  summary: "Let agents work on the issues of this repository, one conversation per issue (docs/issues.md).",
+  commands: {
     run: {
       summary: "let agents work on issues, check the work, close issues that pass",
-      run: async (args, context) => (await import("./issues-run.ts")).run(args, context),
+      load: async () => (await import("./issues-run.ts")).run,
     },
     list: {
       summary: "list issues: ready ones, and what each other issue waits for",
-      run: async (args, context) => (await look()).list(args, context),
+      load: async () => (await look()).list,
     },
-    show: {
-      summary: "show one issue and its history",
-      run: async (args, context) => (await look()).show(args, context),
-    },
+    show: { summary: "show one issue and its history", load: async () => (await look()).show },
     sessions: {
       summary: "list conversations about issues, newest first",
-      run: async (args, context) => (await look()).sessions(args, context),
+      load: async () => (await look()).sessions,
     },
     status: {
       summary: "show the last batch: result of each issue",
-      run: async (args, context) => (await look()).status(args, context),
+      load: async () => (await batches()).status,
     },
     logs: {
       summary: "print the output of an issue's agent",
-      run: async (args, context) => (await look()).logs(args, context),
+      load: async () => (await import("./issues-logs.ts")).logs,
     },
-    clean: {
-      summary: "remove records of old, finished batches",
-      run: async (args, context) => (await look()).clean(args, context),
-    },
+    clean: { summary: "remove records of old, finished batches", load: async () => (await batches()).clean },
   },
   elsewhere: {
-    resume: "To go on with the last batch: `reprise issues run --resume`.",
-    stop: "A batch is stopped with Ctrl-C where it runs, and one issue of it with `reprise stop <handle>`: `reprise issues status` shows the handles.",
+    resume: "To continue the last batch: `reprise issues run --resume`.",
+    stop: "Stop a batch with Ctrl-C in its terminal, and one of its issues with `reprise stop <handle>`; `reprise issues status` shows the handles.",
   },
   examples: [
     "reprise issues run --engine claude --max-agents 3",
@@ -48,7 +42,3 @@ const FAMILY: Family = {
     "reprise issues logs a-12",
   ],
 };
-
-export function run(args: readonly string[], context: Context): Promise<number> {
-  return runVerb(FAMILY, args, context);
-}

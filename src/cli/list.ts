@@ -9,76 +9,75 @@ import { table } from "../lib/table.ts";
 import type { BatchLease, Deps } from "../run/run.ts";
 import { listRuns } from "../run/select.ts";
 import type { RunFilter } from "../store/store.ts";
-import { count, makeCommand, once, oneOf, parse, text } from "./command.ts";
 import { type Context, paint, type Terminal } from "./context.ts";
-import { age, shortPath, STATUS_COLORS, STATUSES } from "./words.ts";
-
-interface ListOptions {
-  readonly engine?: string;
-  readonly status?: RunStatus;
-  readonly cwd?: string;
-  readonly here?: true;
-  readonly subject?: string;
-  readonly name?: string;
-  readonly limit?: number;
-  readonly json?: true;
-  readonly handles?: true;
-}
+import {
+  choice,
+  count,
+  defineCommand,
+  directory,
+  flag,
+  JSON_FLAG,
+  type OptionsOf,
+  text,
+  withValue,
+} from "./define.ts";
+import { age, printTable, shortPath, STATUS_COLORS, STATUSES, widthLimit } from "./words.ts";
 
 const DEFAULT_LIMIT = 50;
 
-const command = () =>
-  makeCommand({
-    name: "list",
-    summary: "List runs, newest first. A run whose process died is shown as interrupted.",
-    examples: [
-      "reprise list --here --status interrupted",
-      "reprise list --engine codex --limit 200",
-      "reprise list --json | jq '.runs[].handle'",
-    ],
-  })
-    .addOption(once("--engine <engine>", "only runs of this engine", text))
-    .addOption(once("--status <status>", `only ${STATUSES.join(", ")}`, oneOf(...STATUSES)))
-    .addOption(once("--cwd <dir>", "only runs of this working directory", text))
-    .option("--here", "only runs of the current directory")
-    .addOption(once("--subject <subject>", "only runs for this subject", text))
-    .addOption(once("--name <name>", "only runs with this name", text))
-    .addOption(once("--limit <n>", `maximum number (default ${DEFAULT_LIMIT})`, count(1, 10_000)))
-    .option("--json", "print one JSON object")
-    .option("--handles", "print only handles, one per line");
+const OPTIONS = {
+  engine: withValue("<engine>", "only runs of this engine", text, { values: "engines" }),
+  status: choice("<status>", `only ${STATUSES.join(", ")}`, STATUSES),
+  cwd: directory("only runs of this working directory"),
+  here: flag("only runs of the current directory"),
+  subject: withValue("<subject>", "only runs for this subject", text),
+  name: withValue("<name>", "only runs with this name", text),
+  limit: withValue("<n>", `maximum number (default ${DEFAULT_LIMIT})`, count(1, 10_000)),
+  json: JSON_FLAG,
+  handles: flag("print only handles, one per line"),
+};
+type ListOptions = OptionsOf<typeof OPTIONS>;
 
-export async function run(args: readonly string[], context: Context): Promise<number> {
-  const parser = command();
-  parse(parser, args);
-  const options: ListOptions = parser.opts();
-  const filter = filterOf(options);
-  const deps = await context.open({ cwd: null });
-  const runs = await listRuns(deps, filter);
-  // An unreadable config may define the engine.
-  if (options.engine !== undefined && runs.length === 0 && deps.config.unread === undefined) {
-    // Only to report an unknown engine; otherwise loading the profiles is not worth it.
-    (await import("../run/engine-setup.ts")).findEngine(deps, options.engine);
-  }
-  const held: Held = (await deps.batchHolds?.(runs)) ?? new Map();
-  if (options.json === true) context.printJson({ ok: true, runs: runs.map((one) => withBatch(one, held)) });
-  else if (options.handles === true) for (const { handle } of runs) context.print(handle);
-  else if (runs.length === 0) context.print(nothing(options));
-  else printTable(context, deps, { runs, held, limit: filter.limit ?? DEFAULT_LIMIT });
-  return 0;
-}
+export const command = defineCommand({
+  name: "list",
+  summary: "List runs, newest first. A run whose process died is shown as interrupted.",
+  options: OPTIONS,
+  examples: [
+    "reprise list --here --status interrupted",
+    "reprise list --engine codex --limit 200",
+    "reprise list --json | jq '.runs[].handle'",
+  ],
+  run: async ({ options, reply }, context) => {
+    const filter = filterOf(options);
+    const deps = await context.open({ cwd: null });
+    const runs = await listRuns(deps, filter);
+    // An unreadable config may define the engine.
+    if (options.engine !== undefined && runs.length === 0 && deps.config.unread === undefined) {
+      // Only to report an unknown engine; otherwise loading the profiles is not worth it.
+      (await import("../run/engine-setup.ts")).findEngine(deps, options.engine);
+    }
+    const held: Held = (await deps.batchHolds?.(runs)) ?? new Map();
+    reply({ runs: runs.map((one) => withBatch(one, held)) }, () => {
+      if (options.handles === true) for (const { handle } of runs) context.print(handle);
+      else if (runs.length === 0) context.print(nothing(options));
+      else printRuns(context, deps, { runs, held, limit: filter.limit ?? DEFAULT_LIMIT });
+    });
+    return 0;
+  },
+});
 
 function filterOf(options: ListOptions): RunFilter {
   if (options.cwd !== undefined && options.here === true)
     throw new Fault("usage", "Give --cwd or --here, not both.");
   const { engine, status, subject, name } = options;
-  const directory = options.here === true ? "." : options.cwd;
+  const from = options.here === true ? "." : options.cwd;
   return {
     limit: options.limit ?? DEFAULT_LIMIT,
     ...(engine === undefined ? {} : { engine }),
     ...(status === undefined ? {} : { status }),
     ...(subject === undefined ? {} : { subject }),
     ...(name === undefined ? {} : { name }),
-    ...(directory === undefined ? {} : { cwd: realOrGiven(directory) }),
+    ...(from === undefined ? {} : { cwd: realOrGiven(from) }),
   };
 }
 
@@ -112,19 +111,14 @@ function statusText({ handle, status }: RunRecord, held: Held | undefined): stri
   return state === undefined || state === status ? status : `${status} (${harmlessLine(state, 20)})`;
 }
 
-function printTable(
+function printRuns(
   context: Context,
   deps: Deps,
   { runs, held, limit }: { runs: readonly RunRecord[]; held: Held; limit: number },
 ): void {
   const { terminal } = context;
-  const [header = "", ...lines] = runTable(runs, terminal, {
-    nowMs: deps.clock.now(),
-    home: deps.env["HOME"],
-    held,
-  });
-  context.print(paint(terminal, "dim", header));
-  for (const [at, line] of lines.entries()) context.print(painted(terminal, line, runs[at]?.status));
+  const lines = runTable(runs, terminal, { nowMs: deps.clock.now(), home: deps.env["HOME"], held });
+  printTable(context, lines, (line, at) => painted(terminal, line, runs[at]?.status));
   if (runs.length === limit && terminal.stdout) {
     context.print(paint(terminal, "dim", `The newest ${plural(limit, "run")}; --limit shows more.`));
   }
@@ -153,10 +147,7 @@ export function runTable(
     WHAT: harmlessLine(whatOf(record, words), words),
     WHERE: shortPath(record.cwd, now.home, place),
   }));
-  return table(
-    [[...shown], ...rows.map((row) => shown.map((name) => row[name]))],
-    terminal.stdout ? terminal.columns : undefined,
-  );
+  return table([[...shown], ...rows.map((row) => shown.map((name) => row[name]))], widthLimit(terminal));
 }
 
 type Column = (typeof HEADER)[number];

@@ -11,6 +11,7 @@ import { parseObject } from "../lib/json.ts";
 import { LineSplitter } from "../lib/lines.ts";
 import { TerminalState } from "../lib/terminal-state.ts";
 import { cutToColumns } from "../lib/width.ts";
+import { Latch } from "../lib/latch.ts";
 import type { LiveControls, LiveStatus, StopRequest, Watch } from "../run/run.ts";
 import { type Context, paint } from "./context.ts";
 import { EventText } from "./events-text.ts";
@@ -55,9 +56,7 @@ class LiveView implements View {
   #text = "";
   #statusShown = false;
   #interactive = false;
-  #onStop: ((request: StopRequest) => void) | null = null;
-  /** A stop request from before the agent existed. */
-  #early: StopRequest | null = null;
+  readonly #stops = new Latch<StopRequest>();
   #presses = 0;
   #muted = false;
   readonly #stderrText = new TextDecoder();
@@ -158,8 +157,7 @@ class LiveView implements View {
   }
 
   onStop(listener: (request: StopRequest) => void): void {
-    this.#onStop = listener;
-    if (this.#early !== null) listener(this.#early);
+    this.#stops.listen(listener);
   }
 
   text(): string {
@@ -197,8 +195,7 @@ class LiveView implements View {
   }
 
   #request(request: StopRequest): void {
-    if (this.#onStop === null) this.#early ??= request;
-    else this.#onStop(request);
+    this.#stops.send(request);
   }
 
   #note(message: string): void {

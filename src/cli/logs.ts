@@ -2,7 +2,6 @@
  * `reprise logs <handle>`: an agent's words and actions, readable and harmless (I11) on a terminal and in a pipe.
  * Prints the tape itself only on request.
  */
-import type { Command } from "commander";
 import { setTimeout as sleep } from "node:timers/promises";
 import {
   attemptDir,
@@ -15,69 +14,48 @@ import {
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Redact } from "../lib/secrets.ts";
-import { type Deps } from "../run/run.ts";
+import type { Deps } from "../run/run.ts";
 import { inspectRun, recognize, whyNotResumable } from "../run/inspect.ts";
 import { selectRun } from "../run/select.ts";
-import { count, makeCommand, once as option, oneOf, parse } from "./command.ts";
 import type { Context } from "./context.ts";
+import { choice, count, defineCommand, flag, RUN_HANDLE, type OptionsOf, withValue } from "./define.ts";
 import { plainText, renderScreen, writeOut } from "./plain.ts";
 import { redactedText, UNRECORDED, unknownText } from "./redacted.ts";
 import { readableAttempt, type Reading } from "./transcript.ts";
 
-export interface LogsOptions {
-  readonly follow?: true;
-  readonly attempt?: number;
-  readonly stream?: LogName;
-  readonly plain?: true;
-  readonly raw?: true;
-  readonly redacted?: true;
-  readonly json?: true;
-}
-
 const POLL_MS = 50;
 const STREAMS = ["pty-output", "stdout", "stderr", "events", "timing"] as const satisfies readonly LogName[];
 
-const command = () =>
-  addLogsOptions(
-    makeCommand({
-      name: "logs",
-      summary: "Print the messages and tool calls of all attempts as readable text.",
-      examples: [
-        "reprise logs 1a2b3c4d -f",
-        "reprise logs 1a2b3c4d --attempt 1 --stream stderr",
-        "reprise logs 1a2b3c4d --json | jq -r 'select(.type == \"tool\").name'",
-        "reprise logs 1a2b3c4d --raw > tape",
-        "reprise logs 1a2b3c4d --redacted > for-others.txt",
-      ],
-    })
-      .usage("[options] <handle>")
-      .argument("[handle]", "handle, unique prefix of 4 to 7 characters, or run id"),
-  ).option("--json", "print the events of all attempts, one JSON object per line");
+export const LOGS_OPTIONS = {
+  follow: flag("keep printing until the run ends", "-f"),
+  attempt: withValue(
+    "<n>",
+    "only this attempt (default: all; with --stream, --plain or --raw the last)",
+    count(1, 999_999_999),
+  ),
+  stream: choice("<stream>", `one recorded stream: ${STREAMS.join(", ")}`, STREAMS),
+  plain: flag("all output of an attempt as text without control sequences"),
+  redacted: flag("hide secrets"),
+  raw: flag("exact bytes of an attempt, including terminal control sequences"),
+  json: flag("print the events of all attempts, one JSON object per line"),
+};
+export type LogsOptions = OptionsOf<typeof LOGS_OPTIONS>;
 
-export function addLogsOptions(parser: Command): Command {
-  return parser
-    .option("-f, --follow", "keep printing until the run ends")
-    .addOption(
-      option(
-        "--attempt <n>",
-        "only this attempt (default: all; with --stream, --plain or --raw the last)",
-        count(1, 999_999_999),
-      ),
-    )
-    .addOption(option("--stream <stream>", `one recorded stream: ${STREAMS.join(", ")}`, oneOf(...STREAMS)))
-    .option("--plain", "all output of an attempt as text without control sequences")
-    .option("--redacted", "hide secrets")
-    .option("--raw", "exact bytes of an attempt, including terminal control sequences");
-}
-
-export async function run(args: readonly string[], context: Context): Promise<number> {
-  const parser = command();
-  parse(parser, args);
-  const options: LogsOptions = parser.opts();
-  const [handle] = parser.args;
-  if (handle === undefined) throw new Fault("usage", "Which run? `reprise list` shows the handles.");
-  return printLogs(context, await context.open({ cwd: null }), handle, options);
-}
+export const command = defineCommand({
+  name: "logs",
+  summary: "Print the messages and tool calls of all attempts as readable text.",
+  args: { handle: RUN_HANDLE },
+  options: LOGS_OPTIONS,
+  examples: [
+    "reprise logs 1a2b3c4d -f",
+    "reprise logs 1a2b3c4d --attempt 1 --stream stderr",
+    "reprise logs 1a2b3c4d --json | jq -r 'select(.type == \"tool\").name'",
+    "reprise logs 1a2b3c4d --raw > tape",
+    "reprise logs 1a2b3c4d --redacted > for-others.txt",
+  ],
+  run: async ({ args, options }, context) =>
+    printLogs(context, await context.open({ cwd: null }), args.handle, options),
+});
 
 export async function printLogs(
   context: Context,

@@ -1,23 +1,20 @@
 /** Suggests the right command line when the user gives us an engine's option. */
-import type { Command } from "commander";
 import { Fault } from "../core/faults.ts";
 import type { Engine } from "../engines/engine.ts";
 import { builtInEngine } from "../engines/engines.ts";
 import { shellLine } from "../lib/shell.ts";
-import { unknownOptionIn } from "./command.ts";
+import { type Parser, unknownOptionIn } from "./parse.ts";
 
 interface GivenArgs {
   /** The arguments before `--`, and after it. */
   readonly args: readonly string[];
   readonly native: readonly string[];
-  /** The default engine. */
-  readonly engine?: string;
-  /** Absent: a word may be the prompt. */
-  readonly noPrompt?: true;
+  /** The default engine of a command without a prompt. Undefined: the engine and then the prompt are arguments. */
+  readonly engine: string | undefined;
 }
 
 /** The same fault, or a fault that shows where native options go. */
-export function withNativeHint(error: unknown, parser: Command, given: GivenArgs): unknown {
+export function withNativeHint(error: unknown, parser: Parser, given: GivenArgs): unknown {
   const option = unknownOptionIn(error);
   if (option === null || !(error instanceof Fault)) return error;
   const engine = builtInEngine(engineIn(parser, given)) ?? null;
@@ -29,8 +26,8 @@ export function withNativeHint(error: unknown, parser: Command, given: GivenArgs
   const line = shellLine(words).slice(0, 1_000);
   const whose = isNative
     ? `${option} is an option of ${engine.title}.`
-    : `${option} is no option of \`${parser.name()}\`.${given.noPrompt === true ? "" : " A prompt that begins with a dash comes by --stdin or --message-file."}`;
-  return new Fault("usage", `${whose} Native options stand after \`--\`: ${line}`, {
+    : `${option} is no option of \`${parser.name()}\`.${given.engine !== undefined ? "" : " A prompt that begins with a dash comes by --stdin or --message-file."}`;
+  return new Fault("usage", `${whose} Native options go after \`--\`: ${line}`, {
     facts: { option, line },
   });
 }
@@ -42,23 +39,23 @@ function specOf(engine: Engine, option: string) {
   return engine.grammar.options.find(({ names }) => names.includes(nameOf(option)));
 }
 
-function ownOption(parser: Command, arg: string) {
+function ownOption(parser: Parser, arg: string) {
   return parser.options.find(({ long, short }) => long === nameOf(arg) || short === arg);
 }
 
 /** A value in the same word (`--cwd=x`) leaves the next word alone. */
-function takesValue(parser: Command, arg: string | undefined): boolean {
+function takesValue(parser: Parser, arg: string | undefined): boolean {
   return arg !== undefined && ownOption(parser, arg)?.required === true && !arg.includes("=");
 }
 
-function engineIn(parser: Command, { args, engine }: GivenArgs): string {
+function engineIn(parser: Parser, { args, engine }: GivenArgs): string {
   const named = args.indexOf("--engine");
   if (named !== -1) return args[named + 1] ?? "";
   return engine ?? args.find((arg, at) => !isOption(arg) && !takesValue(parser, args[at - 1])) ?? "";
 }
 
 /** Our part stays before the dashes: our options with their values, the engine, the prompt. */
-function split(parser: Command, { args, noPrompt }: GivenArgs, engine: Engine | null) {
+function split(parser: Parser, { args, engine: byDefault }: GivenArgs, engine: Engine | null) {
   const own: string[] = [];
   const native: string[] = [];
   let room = parser.registeredArguments.length;
@@ -73,7 +70,7 @@ function split(parser: Command, { args, noPrompt }: GivenArgs, engine: Engine | 
     const isOurs = ownOption(parser, arg) !== undefined;
     const takes = isOurs
       ? takesValue(parser, arg)
-      : nativeTakes(engine, arg, next, noPrompt === true ? 0 : room);
+      : nativeTakes(engine, arg, next, byDefault === undefined ? room : 0);
     const taken = takes && next !== undefined ? [arg, next] : [arg];
     (isOurs ? own : native).push(...taken);
     at += taken.length - 1;

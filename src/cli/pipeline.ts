@@ -3,8 +3,8 @@ import type { DecisionRecord, PipelineRecord, StepRecord } from "../core/supervi
 import { formatDuration } from "../lib/duration.ts";
 import { harmless, harmlessLine, wholeSentences } from "../lib/harmless.ts";
 import { type Column, fitTable } from "../lib/table.ts";
-import { type Deps } from "../run/run.ts";
 import { allEngines } from "../run/engine-setup.ts";
+import type { Deps } from "../run/run.ts";
 import { findPipeline } from "../runbooks/runbooks.ts";
 import {
   cancelPipeline,
@@ -12,32 +12,31 @@ import {
   findDaemon,
   listDecisions,
   listPipelines,
-  pipelineWayOn,
+  forecastPipelineResume,
   type ResumedAgent,
   resumePipeline,
   selectPipeline,
   startPipeline,
   stopAgent,
-  type WayBack,
+  type ResumeForecast,
 } from "../supervisor/supervisor.ts";
 import { asksWords, isSupervised, UNSUPERVISED, wayWords, withQuestions } from "./agent-look.ts";
-import { readVars } from "./agent-run.ts";
-import { list as repeatable, makeCommand, parse } from "./command.ts";
-import { type Context, paint, type Terminal } from "./context.ts";
+import { readVars, VAR } from "./agent-run.ts";
+import type { Terminal } from "./context.ts";
+import { defineCommand, type Family, flag, JSON_FLAG, type Argument } from "./define.ts";
 import { engineTraits } from "./runbook.ts";
 import { workingDirectory } from "./start.ts";
-import { type Family, onlyArgument, runVerb } from "./verbs.ts";
-import { age, labelled, shortPath } from "./words.ts";
+import { age, labelled, printTable, shortPath, widthLimit } from "./words.ts";
 
-const FAMILY: Family = {
+export const command: Family = {
   name: "pipeline",
-  about: "Commands and agents that run in order, defined by a runbook (docs/runbooks.md).",
-  verbs: {
-    run: { summary: "start a pipeline of a runbook", run: start },
-    list: { summary: "list pipelines: current step, since when", run: list },
-    show: { summary: "show one pipeline and the result of each step", run: show },
-    resume: { summary: "continue at the step that failed or was cancelled", run: resume },
-    cancel: { summary: "cancel a pipeline; completed steps stay", run: cancel },
+  summary: "Commands and agents that run in order, defined by a runbook (docs/runbooks.md).",
+  commands: {
+    run: { summary: "start a pipeline of a runbook", load: async () => start },
+    list: { summary: "list pipelines: current step, since when", load: async () => list },
+    show: { summary: "show one pipeline and the result of each step", load: async () => show },
+    resume: { summary: "continue at the step that failed or was cancelled", load: async () => resume },
+    cancel: { summary: "cancel a pipeline; completed steps stay", load: async () => cancel },
   },
   examples: [
     "reprise pipeline run ci --var branch=main",
@@ -46,93 +45,80 @@ const FAMILY: Family = {
   ],
 };
 
-export function run(args: readonly string[], context: Context): Promise<number> {
-  return runVerb(FAMILY, args, context);
-}
+const ID = {
+  help: "id or unique prefix",
+  required: true,
+  missing: "Which pipeline? `reprise pipeline list --all` shows them.",
+  values: "pipelines",
+} as const satisfies Argument;
 
-interface StartOptions {
-  readonly var?: readonly string[];
-  readonly trustCwd?: true;
-  readonly json?: true;
-}
+const start = defineCommand({
+  name: "pipeline run",
+  summary: "Start a pipeline of a runbook. The daemon runs its steps in order.",
+  args: {
+    name: {
+      help: "pipeline.NAME in a runbook of this project or in your own runbooks",
+      required: true,
+      missing: "Which pipeline? `reprise runbook list` shows the pipelines of the runbooks here.",
+      values: "pipeline names",
+    },
+  },
+  options: {
+    var: VAR,
+    trustCwd: flag("trust this directory, its workspace and the project's runbooks in their present form"),
+    json: JSON_FLAG,
+  },
+  examples: ["reprise pipeline run ci", "reprise pipeline run ci --var branch=main --json"],
+  run: async ({ args: { name }, options, reply }, context) => {
+    const vars = readVars(options.var ?? []);
+    const cwd = workingDirectory(".");
+    const trust = { runsAgents: true, trustCwd: options.trustCwd === true };
+    const deps = await context.open({ cwd, ...trust });
+    const engines = engineTraits(allEngines(deps));
+    const found = await findPipeline(name, { cwd, env: deps.env, engines, vars });
+    if (found.trust !== null) await context.trust(deps, found.trust, trust);
+    await using daemon = await ensureDaemon(deps, context.version, (text) => context.log.info(text));
+    const { definition, source } = found;
+    const how = { vars: found.vars, trustCwd: trust.trustCwd };
+    const { id, workspace } = await startPipeline(deps, definition, source, how);
+    await daemon.poke(null);
+    reply({ id, name, workspace, runbook: source.path }, id);
+    if (options.json === undefined)
+      context.log.info(`${name} has begun in ${workspace}. Look at it: reprise pipeline show ${id}`);
+    return 0;
+  },
+});
 
-async function start(args: readonly string[], context: Context): Promise<number> {
-  const parser = makeCommand({
-    name: "pipeline run",
-    summary: "Start a pipeline of a runbook. The daemon runs its steps in order.",
-    examples: ["reprise pipeline run ci", "reprise pipeline run ci --var branch=main --json"],
-  })
-    .usage("[options] <name>")
-    .argument("[name]", "pipeline.NAME in a runbook of this project or in your own runbooks")
-    .addOption(repeatable("--var <name=value>", "runbook variable (repeatable)"))
-    .option(
-      "--trust-cwd",
-      "trust this directory, its workspace and the project's runbooks in their present form",
-    )
-    .option("--json", "print one JSON object");
-  parse(parser, args);
-  const options: StartOptions = parser.opts();
-  const name = onlyArgument(
-    parser.args,
-    "Which pipeline? `reprise runbook list` shows those of the runbooks here.",
-  );
-  const vars = readVars(options.var ?? []);
-  const cwd = workingDirectory(".");
-  const trust = { runsAgents: true, trustCwd: options.trustCwd === true };
-  const deps = await context.open({ cwd, ...trust });
-  const engines = engineTraits(allEngines(deps));
-  const found = await findPipeline(name, { cwd, env: deps.env, engines, vars });
-  if (found.trust !== null) await context.trust(deps, found.trust, trust);
-  await using daemon = await ensureDaemon(deps, context.version, (text) => context.log.info(text));
-  const { definition, source } = found;
-  const record = await startPipeline(deps, definition, source, {
-    vars: found.vars,
-    trustCwd: options.trustCwd === true,
-  });
-  await daemon.poke(null);
-  const { id, workspace } = record;
-  if (options.json === true) context.printJson({ ok: true, id, name, workspace, runbook: source.path });
-  else {
-    context.print(id);
-    context.log.info(`${name} has begun in ${workspace}. Look at it: reprise pipeline show ${id}`);
-  }
-  return 0;
-}
-
-async function list(args: readonly string[], context: Context): Promise<number> {
-  const parser = makeCommand({
-    name: "pipeline list",
-    summary: "List pipelines: current step, since when.",
-    examples: ["reprise pipeline list", "reprise pipeline list --all --json"],
-  })
-    .option("--all", "include those that have ended")
-    .option("--json", "print one JSON object")
-    .option("--ids", "print only ids, one per line");
-  parse(parser, args);
-  const options: { all?: true; json?: true; ids?: true } = parser.opts();
-  const deps = await context.open({ cwd: null });
-  const pipelines = await listPipelines(deps, options.all === true ? {} : { open: true });
-  const isActive = pipelines.some(({ phase }) => phase === "active");
-  const isHalted = isActive && !(await isSupervised(deps));
-  const views = (await viewsOf(deps, pipelines)).map((view) => (isHalted ? halted(view) : view));
-  if (options.json === true) context.printJson({ ok: true, pipelines: views });
-  else if (options.ids === true) for (const { id } of pipelines) context.print(id);
-  else if (pipelines.length === 0)
-    context.print(
+const list = defineCommand({
+  name: "pipeline list",
+  summary: "List pipelines: current step, since when.",
+  options: {
+    all: flag("include those that have ended"),
+    json: JSON_FLAG,
+    ids: flag("print only ids, one per line"),
+  },
+  examples: ["reprise pipeline list", "reprise pipeline list --all --json"],
+  run: async ({ options, reply }, context) => {
+    const deps = await context.open({ cwd: null });
+    const pipelines = await listPipelines(deps, options.all === true ? {} : { open: true });
+    const isActive = pipelines.some(({ phase }) => phase === "active");
+    const isHalted = isActive && !(await isSupervised(deps));
+    const views = (await viewsOf(deps, pipelines)).map((view) => (isHalted ? halted(view) : view));
+    const none =
       options.all === true
         ? "No pipelines yet. Start one: reprise pipeline run NAME"
-        : "No pipeline is active. `reprise pipeline list --all` shows those that have ended.",
-    );
-  else {
-    const [header = "", ...lines] = pipelineTable(views, deps.clock.now(), context.terminal);
-    context.print(paint(context.terminal, "dim", header));
-    for (const line of lines) context.print(line);
-  }
-  if (isHalted) context.log.warn(UNSUPERVISED);
-  return 0;
-}
+        : "No pipeline is active. `reprise pipeline list --all` shows those that have ended.";
+    reply({ pipelines: views }, () => {
+      if (options.ids === true) for (const { id } of pipelines) context.print(id);
+      else if (pipelines.length === 0) context.print(none);
+      else printTable(context, pipelineTable(views, deps.clock.now(), context.terminal));
+    });
+    if (isHalted) context.log.warn(UNSUPERVISED);
+    return 0;
+  },
+});
 
-const HALTED = "stands still: the supervisor is not running";
+const HALTED = "does not continue: the daemon is not running";
 
 function halted(view: PipelineView): PipelineView {
   return view.phase === "active" ? { ...view, reason: HALTED } : view;
@@ -195,41 +181,46 @@ export function pipelineTable(
       age(view.endedAt ?? view.createdAt, nowMs),
       wholeSentences(why(view), 400),
     ]);
-    return fitTable(COLUMNS, rows, terminal.stdout ? terminal.columns : undefined);
+    return fitTable(COLUMNS, rows, widthLimit(terminal));
   };
   return withQuestions(pipelines, made, pipelineWords);
 }
 
-async function show(args: readonly string[], context: Context): Promise<number> {
-  const { json, given } = oneId("show", "Show one pipeline and the result of each step.", args);
-  const deps = await context.open({ cwd: null });
-  const { record } = await selectPipeline(deps, given);
-  const decision = questionOf(record, await listDecisions(deps, { open: true }));
-  const isHalted = record.phase === "active" && !(await isSupervised(deps));
-  const isOver = record.phase === "failed" || record.phase === "cancelled";
-  const on = isOver ? await pipelineWayOn(deps, record) : null;
-  const command = `reprise pipeline resume ${record.id}`;
-  const works = on !== null && on.way !== "none";
-  if (json) context.printJson({ ok: true, pipeline: record, decision, resume: works ? command : null });
-  else {
-    const facts = { decision, isHalted, nowMs: deps.clock.now(), home: deps.env["HOME"] };
-    for (const line of describe(record, facts, context.terminal)) context.print(line);
-    if (on !== null) context.print(`\n${onWords(command, on)}`);
-  }
-  if (isHalted) context.log.warn(UNSUPERVISED);
-  return 0;
-}
+const show = defineCommand({
+  name: "pipeline show",
+  summary: "Show one pipeline and the result of each step.",
+  args: { id: ID },
+  options: { json: JSON_FLAG },
+  examples: ["reprise pipeline show 1a2b3c4d", "reprise pipeline show 1a2b --json"],
+  run: async ({ args, reply }, context) => {
+    const deps = await context.open({ cwd: null });
+    const { record } = await selectPipeline(deps, args.id);
+    const decision = questionOf(record, await listDecisions(deps, { open: true }));
+    const isHalted = record.phase === "active" && !(await isSupervised(deps));
+    const isOver = record.phase === "failed" || record.phase === "cancelled";
+    const on = isOver ? await forecastPipelineResume(deps, record) : null;
+    const next = `reprise pipeline resume ${record.id}`;
+    const works = on !== null && on.way !== "none";
+    reply({ pipeline: record, decision, resume: works ? next : null }, () => {
+      const facts = { decision, isHalted, nowMs: deps.clock.now(), home: deps.env["HOME"] };
+      for (const line of describe(record, facts, context.terminal)) context.print(line);
+      if (on !== null) context.print(`\n${onWords(next, on)}`);
+    });
+    if (isHalted) context.log.warn(UNSUPERVISED);
+    return 0;
+  },
+});
 
 /** Offers only a command that works. */
-function onWords(command: string, on: WayBack): string {
-  if (on.way === "none") return `It cannot go on${on.later ? " as it is" : ""}: ${wayWords(on, command)}`;
+function onWords(next: string, on: ResumeForecast): string {
+  if (on.way === "none") return `It cannot continue${on.later ? " as it is" : ""}: ${wayWords(on, next)}`;
   const again = on.way === "fresh" ? ` (its agent begins a new conversation: ${harmlessLine(on.why)})` : "";
-  return `Go on: ${command}${again}`;
+  return `Continue: ${next}${again}`;
 }
 
 interface Around {
   readonly decision: string | null;
-  /** It is active, and no supervisor runs that takes it on. */
+  /** It is active, but the daemon is not running. */
   readonly isHalted: boolean;
   readonly nowMs: number;
   readonly home: string | undefined;
@@ -256,9 +247,9 @@ function describe(
     ...line("runbook", shortPath(record.runbook.path, home)),
     ...(vars.length === 0 ? [] : line("variables", harmlessLine(vars.join("  "), 300))),
     "",
-    ...definition.steps.flatMap(({ name, run: command, agent }) => {
+    ...definition.steps.flatMap(({ name, run, agent }) => {
       const entry = record.steps.find((one) => one.name === name);
-      const what = command === null ? `agent ${agent?.name ?? ""}` : command.join(" ");
+      const what = run === null ? `agent ${agent?.name ?? ""}` : run.join(" ");
       return [
         ...labelled(
           terminal,
@@ -271,7 +262,7 @@ function describe(
   ];
 }
 
-/** An agent may live without a supervisor; a command ends with it, and is run again. */
+/** An agent lives without the daemon; a command ends with it and runs again later. */
 function stateNow(
   entry: StepRecord | undefined,
   { decision, isHalted }: Pick<Around, "decision" | "isHalted">,
@@ -293,83 +284,69 @@ function wordsOf(entry: StepRecord | undefined): readonly string[] {
   return [...agents, ...words.map((text) => `    ${text}`)];
 }
 
-async function resume(args: readonly string[], context: Context): Promise<number> {
-  const summary = "Continue at the step that failed or was cancelled, in the conversation of its agent.";
-  const { json, given } = oneId("resume", summary, args);
-  const deps = await context.open({ cwd: null, badConfig: "refuse" });
-  // Before the supervisor is started for nothing.
-  const before = (await selectPipeline(deps, given)).record;
-  const { id } = before;
-  await using daemon = await ensureDaemon(deps, context.version, (text) => context.log.info(text));
-  let told: (ResumedAgent & { readonly id: string }) | null = null;
-  const record = await resumePipeline(
-    deps,
-    async (agent) => {
-      const answer = await daemon.resume(agent, {
-        kill: false,
-        ended: true,
-        wasActive: false,
-        seen: null,
-        strict: false,
-      });
+const resume = defineCommand({
+  name: "pipeline resume",
+  summary: "Continue at the step that failed or was cancelled, in the conversation of its agent.",
+  args: { id: ID },
+  options: { json: JSON_FLAG },
+  examples: ["reprise pipeline resume 1a2b3c4d", "reprise pipeline resume 1a2b --json"],
+  run: async ({ args, reply }, context) => {
+    const deps = await context.open({ cwd: null, badConfig: "refuse" });
+    // Before the daemon is started for nothing.
+    const before = (await selectPipeline(deps, args.id)).record;
+    const { id } = before;
+    await using daemon = await ensureDaemon(deps, context.version, (text) => context.log.info(text));
+    let told: (ResumedAgent & { readonly id: string }) | null = null;
+    const how = { kill: false, ended: true, wasActive: false, seen: null, strict: false };
+    const resumeAgent = async (agent: string) => {
+      const answer = await daemon.resume(agent, how);
       told = { ...answer, id: agent };
       return answer;
-    },
-    id,
-  );
-  await daemon.poke(null);
-  const agent = agentJson(told);
-  if (json) context.printJson({ ok: true, id, step: record.step, agent });
-  else {
-    context.print(`Pipeline ${id} goes on${record.step === null ? "" : ` at step ${record.step}`}.`);
-    if (agent?.result === "restarted")
-      context.print(`Its agent ${agent.id} began a new conversation: ${harmlessLine(agent.reason, 300)}`);
-    const gone = replacedIn(before, record);
-    if (gone !== null)
-      context.print(`Agent ${gone} was removed, so the step begins anew, with a new agent and conversation.`);
-  }
-  return 0;
-}
+    };
+    const record = await resumePipeline(deps, resumeAgent, id);
+    await daemon.poke(null);
+    const agent = agentJson(told);
+    reply({ id, step: record.step, agent }, () => {
+      context.print(`Pipeline ${id} continues${record.step === null ? "" : ` at step ${record.step}`}.`);
+      if (agent?.result === "restarted")
+        context.print(`Its agent ${agent.id} began a new conversation: ${harmlessLine(agent.reason, 300)}`);
+      const gone = replacedIn(before, record);
+      if (gone !== null)
+        context.print(
+          `Agent ${gone} was removed, so the step starts again with a new agent and conversation.`,
+        );
+    });
+    return 0;
+  },
+});
 
-/** The agent that the step had and has no more; null: it had none, or goes on with it. */
+/** The agent that the step no longer has. Null: it had none, or continues with it. */
 function replacedIn(before: PipelineRecord, after: PipelineRecord): string | null {
   const agentIn = ({ steps }: PipelineRecord) =>
     steps.find(({ name }) => name === before.step)?.agent ?? null;
   return after.step === before.step && agentIn(after) === null ? agentIn(before) : null;
 }
 
-/** Null: its step has no agent that was to go on. */
+/** Null: its step has no agent to resume. */
 function agentJson(told: (ResumedAgent & { readonly id: string }) | null) {
   if (told === null) return null;
   const { id, result, why: reason, attempt, session, verified } = told;
   return { id, result, reason, attempt, session, verified };
 }
 
-async function cancel(args: readonly string[], context: Context): Promise<number> {
-  const summary =
-    "Cancel a pipeline and stop its agent. Completed steps stay, and you can resume the pipeline.";
-  const { json, given } = oneId("cancel", summary, args);
-  const deps = await context.open({ cwd: null });
-  const record = await cancelPipeline(deps, (id, reason) => stopAgent(deps, id, reason), given);
-  const { id, step, workspace } = record;
-  await using daemon = await findDaemon(deps).catch(() => null);
-  await daemon?.poke(null);
-  if (json) context.printJson({ ok: true, id, step });
-  else context.print(`Pipeline ${id} is cancelled. Its work is in ${workspace}`);
-  return 0;
-}
-
-function oneId(verb: string, summary: string, args: readonly string[]): { json: boolean; given: string } {
-  const parser = makeCommand({
-    name: `pipeline ${verb}`,
-    summary,
-    examples: [`reprise pipeline ${verb} 1a2b3c4d`, `reprise pipeline ${verb} 1a2b --json`],
-  })
-    .usage("[options] <id>")
-    .argument("[id]", "id or unique prefix")
-    .option("--json", "print one JSON object");
-  parse(parser, args);
-  const { json }: { json?: true } = parser.opts();
-  const given = onlyArgument(parser.args, "Which pipeline? `reprise pipeline list --all` shows them.");
-  return { json: json === true, given };
-}
+const cancel = defineCommand({
+  name: "pipeline cancel",
+  summary: "Cancel a pipeline and stop its agent. Completed steps stay, and you can resume the pipeline.",
+  args: { id: ID },
+  options: { json: JSON_FLAG },
+  examples: ["reprise pipeline cancel 1a2b3c4d", "reprise pipeline cancel 1a2b --json"],
+  run: async ({ args, reply }, context) => {
+    const deps = await context.open({ cwd: null });
+    const record = await cancelPipeline(deps, (id, reason) => stopAgent(deps, id, reason), args.id);
+    const { id, step, workspace } = record;
+    await using daemon = await findDaemon(deps).catch(() => null);
+    await daemon?.poke(null);
+    reply({ id, step }, `Pipeline ${id} is cancelled. Its work is in ${workspace}`);
+    return 0;
+  },
+});

@@ -2,136 +2,122 @@
  * `reprise resume <handle> [message…]`: options come before or after the message; a message that begins with a dash
  * follows `--`.
  */
-import type { Command, Option } from "commander";
+import type { Option } from "commander";
 import { Fault } from "../core/faults.ts";
 import { HANDLE } from "../core/ids.ts";
 import type { RunRecord } from "../core/records.ts";
 import { type Deps, resumeRun, type Watch } from "../run/run.ts";
 import { dryRun } from "../run/inspect.ts";
 import { selectLatest, selectRun } from "../run/select.ts";
-import { addSharedOptions, attemptOptions, readEnv, type SharedOptions } from "./attempt-options.ts";
-import { list, makeCommand, NATIVE_HINT, once, parse, text } from "./command.ts";
-import type { Context } from "./context.ts";
+import { attemptOptions, readEnv, SHARED } from "./attempt-options.ts";
+import { defineCommand, flag, RUN_HANDLE, repeatable, type OptionsOf, text, withValue } from "./define.ts";
 import { detach } from "./detach.ts";
 import { openView } from "./live.ts";
 import { readMessage } from "./message.ts";
+import { NATIVE_HINT, type Parser } from "./parse.ts";
 import { workingDirectory } from "./start.ts";
 import { finishAttempt, printDryRun } from "./summary.ts";
 
-interface ResumeOptions extends SharedOptions {
-  readonly last?: true;
-  readonly native?: readonly string[];
-  readonly keep?: true;
-  readonly dryRun?: true;
-  readonly detach?: true;
-  readonly fork?: true;
-  readonly session?: string;
-  readonly forceFresh?: true;
-  readonly restoreCopy?: true;
-  readonly copy?: string;
-  readonly ignoreCopy?: true;
-  readonly allowFiles?: true;
-}
+const OPTIONS = {
+  last: flag("resume the newest run of this directory"),
+  native: repeatable("<arg>", "native option for this attempt, one word each (repeatable)"),
+  keep: flag("use --native in all later attempts as well"),
+  dryRun: flag("print the native command and the checks, without running anything"),
+  detach: flag("run in the background and print the handle; see `reprise attach`"),
+  fork: flag("continue a copy of the conversation as a new run, if the engine supports it"),
+  session: withValue(
+    "<id>",
+    "continue an earlier conversation of the run (its id, or 8 or more characters of it)",
+    text,
+  ),
+  restoreCopy: flag("replace a damaged or incomplete session with the run's copy"),
+  copy: withValue(
+    "<id>",
+    "replace the session with this copy (8 or more characters of the id in `show`)",
+    text,
+  ),
+  ignoreCopy: flag("continue a session that is shorter than the run's copy"),
+  forceFresh: flag("start a new conversation in the same run"),
+  allowFiles: flag("accept changed policy and settings files, which define the agent's rights"),
+  ...SHARED,
+};
+type ResumeOptions = OptionsOf<typeof OPTIONS>;
 
-const command = () =>
-  addSharedOptions(
-    makeCommand({
-      name: "resume",
-      summary: "Continue the same conversation, as the next attempt of the same run.",
-      examples: [
-        'reprise resume 1a2b3c4d "go on, and add a test" --timeout 2h',
-        'reprise resume --last "what is left to do?"',
-        'reprise resume 1a2b3c4d --native -m --native gpt-5 -- "- a message that begins with a dash"',
-        "reprise resume 1a2b3c4d --dry-run",
-      ],
-    })
-      .usage("[options] <handle> [message…]")
-      .argument("[handle]", "handle, unique prefix of 4 to 7 characters, or run id")
-      .argument("[message...]", "next message; put a message that begins with a dash after `--`")
-      .option("--last", "resume the newest run of this directory")
-      .addOption(list("--native <arg>", "native option for this attempt, one word each (repeatable)"))
-      .option("--keep", "use --native in all later attempts as well")
-      .option("--dry-run", "print the native command and the checks, without running anything")
-      .option("--detach", "run in the background and print the handle; see `reprise attach`")
-      .option("--fork", "continue a copy of the conversation as a new run, if the engine supports it")
-      .addOption(
-        once(
-          "--session <id>",
-          "continue an earlier conversation of the run (its id, or 8 or more characters of it)",
-          text,
-        ),
-      )
-      .option("--restore-copy", "replace a damaged or incomplete session with the run's copy")
-      .addOption(
-        once(
-          "--copy <id>",
-          "replace the session with this copy (8 or more characters of the id in `show`)",
-          text,
-        ),
-      )
-      .option("--ignore-copy", "continue a session that is shorter than the run's copy")
-      .option("--force-fresh", "start a new conversation in the same run")
-      .option("--allow-files", "accept changed policy and settings files, which define the agent's rights"),
-  );
-
-export async function run(args: readonly string[], context: Context): Promise<number> {
-  const parser = command();
-  const { own, words } = splitMessage(parser, args);
-  parse(parser, own);
-  const options: ResumeOptions = parser.opts();
-  const [handle] = parser.args;
-  if (options.last === undefined && handle === undefined) {
-    throw new Fault(
-      "usage",
-      "Which run? `reprise list` shows the handles; --last takes the newest run of this directory.",
-    );
-  }
-  assertFitting(options);
-  const message = await readMessage({ words, file: options.messageFile, stdin: options.stdin === true });
-  const opened = await context.open({ cwd: null, badConfig: "refuse" });
-  const found =
-    options.last === true
+export const command = defineCommand({
+  name: "resume",
+  summary: "Continue the same conversation, as the next attempt of the same run.",
+  usage: "[options] <handle> [message…]",
+  args: {
+    handle: { help: RUN_HANDLE.help, values: "handles" },
+    message: { help: "next message; put a message that begins with a dash after `--`", many: true },
+  },
+  options: OPTIONS,
+  examples: [
+    'reprise resume 1a2b3c4d "go on, and add a test" --timeout 2h',
+    'reprise resume --last "what is left to do?"',
+    'reprise resume 1a2b3c4d --native -m --native gpt-5 -- "- a message that begins with a dash"',
+    "reprise resume 1a2b3c4d --dry-run",
+  ],
+  split: splitMessage,
+  run: async ({ args, options, message: words }, context) => {
+    const { last = false, trustCwd = false } = options;
+    if (!last && args.handle === undefined)
+      throw new Fault(
+        "usage",
+        "Which run? `reprise list` shows the handles; --last takes the newest run of this directory.",
+      );
+    assertFitting(options);
+    const message = await readMessage({ words, file: options.messageFile, stdin: options.stdin === true });
+    const opened = await context.open({ cwd: null, badConfig: "refuse" });
+    const found = last
       ? await selectLatest(opened, workingDirectory("."))
-      : await selectRun(opened, handle ?? "");
-  // The project of the run's directory may configure engines, not the user's current one.
-  const deps = await context.configure(opened, {
-    cwd: found.cwd,
-    runsAgents: options.dryRun === undefined,
-    badConfig: "refuse",
-    trustCwd: options.trustCwd === true,
-  });
-  const request = {
-    ...attemptOptions(options, deps, context),
-    selector: found.runId,
+      : await selectRun(opened, args.handle ?? "");
+    // The project of the run's directory may configure engines, not the user's current one.
+    const deps = await context.configure(opened, {
+      cwd: found.cwd,
+      runsAgents: options.dryRun === undefined,
+      badConfig: "refuse",
+      trustCwd,
+    });
+    const request: ResumeRequest = {
+      ...attemptOptions(options, deps, context),
+      ...requestOf(options),
+      selector: found.runId,
+      message,
+      // A detached UI gets the terminal of a user who attaches.
+      hasTerminal:
+        options.detach === true ||
+        (context.terminal.stdin && context.terminal.stdout && options.json === undefined),
+      trustCwd,
+    };
+    if (options.dryRun === true) return printDryRun(context, options, await dryRun(deps, found, request));
+    const watch: Pick<Watch, "recorded"> = {};
+    await using _review = await followReview(deps, found, watch);
+    if (options.detach === true)
+      return await detach(context, options, deps, { do: "resume", request, asAttempt: null });
+    const view = Object.assign(openView(context, options), watch);
+    const result = await resumeRun(deps, request, view).finally(() => view.close());
+    return await finishAttempt(context, options, result, view);
+  },
+});
+
+type ResumeRequest = Parameters<typeof resumeRun>[1];
+
+/** The part of a request that the options alone decide. */
+function requestOf(options: ResumeOptions) {
+  const { session, copy, restoreCopy, ignoreCopy, native = [], keep = false } = options;
+  const restores = restoreCopy === true || copy !== undefined;
+  return {
     want: wantOf(options),
-    ...(options.session === undefined ? {} : { session: options.session }),
-    ...(options.copy === undefined ? {} : { copy: options.copy }),
-    damage:
-      options.restoreCopy === true || options.copy !== undefined
-        ? ("restore" as const)
-        : options.ignoreCopy === true
-          ? ("ignore" as const)
-          : ("refuse" as const),
-    message,
-    native: options.native ?? [],
-    keep: options.keep === true,
+    ...(session === undefined ? {} : { session }),
+    ...(copy === undefined ? {} : { copy }),
+    damage: restores ? ("restore" as const) : ignoreCopy === true ? ("ignore" as const) : ("refuse" as const),
+    native,
+    keep,
     env: readEnv(options),
     ...(options.allowEnv === undefined ? {} : { allowEnv: true as const }),
     ...(options.allowFiles === undefined ? {} : { allowFiles: true as const }),
-    // A detached UI gets the terminal of a user who attaches.
-    hasTerminal:
-      options.detach === true ||
-      (context.terminal.stdin && context.terminal.stdout && options.json === undefined),
-    trustCwd: options.trustCwd === true,
   };
-  if (options.dryRun === true) return printDryRun(context, options, await dryRun(deps, found, request));
-  const watch: Pick<Watch, "recorded"> = {};
-  await using _review = await followReview(deps, found, watch);
-  if (options.detach === true)
-    return await detach(context, options, deps, { do: "resume", request, asAttempt: null });
-  const view = Object.assign(openView(context, options), watch);
-  const result = await resumeRun(deps, request, view).finally(() => view.close());
-  return await finishAttempt(context, options, result, view);
 }
 
 function wantOf({ forceFresh, fork }: ResumeOptions): "fresh" | "fork" | "resume" {
@@ -167,7 +153,7 @@ async function followReview(
  * before or after it; an option between its words is refused. Commander alone would read options inside the message.
  */
 export function splitMessage(
-  parser: Command,
+  parser: Parser,
   args: readonly string[],
 ): { own: readonly string[]; words: string | null } {
   const isLast = args.includes("--last") && !args.slice(0, args.indexOf("--last")).includes("--");
@@ -203,10 +189,7 @@ export function splitMessage(
  * The index of the options after the message, which nothing else may follow. An option must never become part of the
  * message: an unknown one ends the arguments, and commander reports it.
  */
-function endOfMessage(
-  parser: Command,
-  words: readonly string[],
-): { end: number; unknown: readonly string[] } {
+function endOfMessage(parser: Parser, words: readonly string[]): { end: number; unknown: readonly string[] } {
   const dashes = words.indexOf("--");
   const end = dashes === -1 ? ownOptionsFrom(parser, words) : dashes;
   const options = words.slice(1, end).filter(isOptionWord);
@@ -219,7 +202,7 @@ function endOfMessage(
   return { end: dashes === -1 ? end : words.length, unknown: [] };
 }
 
-function ownOptionsFrom(parser: Command, words: readonly string[]): number {
+function ownOptionsFrom(parser: Parser, words: readonly string[]): number {
   for (let from = 1; from < words.length; from += 1) {
     let at = from;
     while (at < words.length && isOwnOption(parser, words[at] ?? ""))
@@ -259,16 +242,16 @@ function looksLikeOption(arg: string): boolean {
   return arg.length > 1 && arg.startsWith("-");
 }
 
-function optionOf(parser: Command, arg: string): Option | undefined {
+function optionOf(parser: Parser, arg: string): Option | undefined {
   const name = arg.startsWith("--") ? arg.split("=", 1)[0] : arg;
   return parser.options.find(({ long, short }) => long === name || short === name);
 }
 
-function isOwnOption(parser: Command, arg: string): boolean {
+function isOwnOption(parser: Parser, arg: string): boolean {
   return looksLikeOption(arg) && (["-h", "--help"].includes(arg) || optionOf(parser, arg) !== undefined);
 }
 
-function takesNext(parser: Command, arg: string): boolean {
+function takesNext(parser: Parser, arg: string): boolean {
   return optionOf(parser, arg)?.required === true && !arg.includes("=");
 }
 

@@ -7,127 +7,119 @@ import {
   type ReviewService,
   findPullRequest,
   lookAtFolder,
-  openDesk,
+  openReviewService,
   toJsonLines,
   toMarkdown,
   type TurnOptions,
 } from "../reviews/reviews.ts";
 import type { Deps } from "../run/run.ts";
-import { attemptOptions, readEnv, type SharedOptions } from "./attempt-options.ts";
-import { duration, list, makeCommand, once, oneOf, parse, text } from "./command.ts";
+import { ALLOW_ENV, attemptOptions, readEnv, TIMEOUTS } from "./attempt-options.ts";
 import type { Context } from "./context.ts";
+import {
+  choice,
+  defineCommand,
+  directory,
+  flag,
+  repeatable,
+  type OptionsOf,
+  text,
+  withValue,
+} from "./define.ts";
 import { HeadlessReview } from "./review-run.ts";
 import { workingDirectory } from "./start.ts";
 
-interface ReviewOptions extends SharedOptions {
-  readonly token?: string;
-  readonly apiUrl?: string;
-  readonly comments?: string;
-  readonly cwd?: string;
-  readonly forceCwd?: true;
-  readonly model?: string;
-  readonly sandbox?: "read-only" | "workspace-write" | "danger-full-access";
-  readonly native?: readonly string[];
-  readonly approve?: "never" | "on-request";
-  readonly keepApprovals?: true;
-  readonly includeAll?: true;
-  readonly export?: "markdown" | "jsonl";
-  readonly run?: true;
-  readonly resume?: "auto" | "always" | "never";
-}
+const OPTIONS = {
+  comments: withValue("<file>", "read the comments from a file instead of GitHub", text, { values: "files" }),
+  token: withValue("<token>", "GitHub token (default: GITHUB_TOKEN, GH_TOKEN)", text),
+  apiUrl: withValue("<url>", "URL of GitHub's API", text),
+  cwd: directory("clone for Codex to work in (default: current directory)"),
+  forceCwd: flag("accept a clone whose remotes do not match the pull request"),
+  model: withValue("<model>", "model for Codex", text),
+  sandbox: choice("<mode>", "read-only (default), workspace-write, danger-full-access", [
+    "read-only",
+    "workspace-write",
+    "danger-full-access",
+  ]),
+  native: repeatable("<word>", "native option for Codex, one word each (repeatable)"),
+  approve: choice(
+    "<policy>",
+    "on-request (default) or never: whether Codex asks for actions that the sandbox forbids",
+    ["never", "on-request"],
+  ),
+  keepApprovals: flag("reuse the approvals you gave before the interruption"),
+  includeAll: flag("include comments of authors who are not owners, members or collaborators"),
+  export: choice("<format>", "print the comments: markdown or jsonl", ["markdown", "jsonl"]),
+  run: flag("send the comments without a UI"),
+  resume: choice("<when>", "with --run: auto (default), always or never continue an interrupted session", [
+    "auto",
+    "always",
+    "never",
+  ]),
+  ...TIMEOUTS("the turn"),
+  env: repeatable("<NAME=value>", "set a variable for Codex (repeatable)"),
+  allowEnv: flag(ALLOW_ENV),
+  trustCwd: flag("make Codex trust this directory, and use the project's reprise.toml"),
+  json: flag("with --run: print one JSON object at the end"),
+  quiet: flag("with --run: show no live view and no summary"),
+};
+type ReviewOptions = OptionsOf<typeof OPTIONS>;
 
-const command = () =>
-  makeCommand({
-    name: "review",
-    summary: "Let Codex address a pull request's review comments in one resumable conversation.",
-    examples: [
-      "reprise review https://github.com/acme/shop/pull/42",
-      "reprise review 42 --sandbox workspace-write     (in a clone of the repository)",
-      "reprise review acme/shop#42 --run --resume auto --json",
-      "reprise review acme/shop#42 --export markdown > comments.md",
-      "reprise review 42 --comments comments.jsonl",
-    ],
-  })
-    .usage("[pull request] [options]")
-    .argument("[pr]", "URL, owner/repository#number or number (default: pull request of the current branch)")
-    .addOption(once("--comments <file>", "read the comments from a file instead of GitHub", text))
-    .addOption(once("--token <token>", "GitHub token (default: GITHUB_TOKEN, GH_TOKEN)", text))
-    .addOption(once("--api-url <url>", "URL of GitHub's API", text))
-    .addOption(once("--cwd <dir>", "clone for Codex to work in (default: current directory)", text))
-    .option("--force-cwd", "accept a clone whose remotes do not match the pull request")
-    .addOption(once("--model <model>", "model for Codex", text))
-    .addOption(
-      once(
-        "--sandbox <mode>",
-        "read-only (default), workspace-write, danger-full-access",
-        oneOf("read-only", "workspace-write", "danger-full-access"),
-      ),
-    )
-    .addOption(list("--native <word>", "native option for Codex, one word each (repeatable)"))
-    .addOption(
-      once(
-        "--approve <policy>",
-        "on-request (default) or never: whether Codex asks for actions that the sandbox forbids",
-        oneOf("never", "on-request"),
-      ),
-    )
-    .option("--keep-approvals", "reuse the approvals you gave before the interruption")
-    .option("--include-all", "include comments of authors who are not owners, members or collaborators")
-    .addOption(once("--export <format>", "print the comments: markdown or jsonl", oneOf("markdown", "jsonl")))
-    .option("--run", "send the comments without a UI")
-    .addOption(
-      once(
-        "--resume <when>",
-        "with --run: auto (default), always or never continue an interrupted session",
-        oneOf("auto", "always", "never"),
-      ),
-    )
-    .addOption(once("--timeout <time>", "maximum duration of the turn, e.g. 2h", duration))
-    .addOption(
-      once("--idle-timeout <time>", "maximum time without output (default 15m, 0 = no limit)", duration),
-    )
-    .addOption(list("--env <NAME=value>", "set a variable for Codex (repeatable)"))
-    .option("--allow-env", "allow --env to set PATH, LD_PRELOAD, NODE_OPTIONS and similar")
-    .option("--trust-cwd", "make Codex trust this directory, and use the project's reprise.toml")
-    .option("--json", "with --run: print one JSON object at the end")
-    .option("--quiet", "with --run: show no live view and no summary");
+export const command = defineCommand({
+  name: "review",
+  summary: "Let Codex address a pull request's review comments in one resumable conversation.",
+  usage: "[pull request] [options]",
+  args: {
+    pr: { help: "URL, owner/repository#number or number (default: pull request of the current branch)" },
+  },
+  options: OPTIONS,
+  examples: [
+    "reprise review https://github.com/acme/shop/pull/42",
+    "reprise review 42 --sandbox workspace-write     (in a clone of the repository)",
+    "reprise review acme/shop#42 --run --resume auto --json",
+    "reprise review acme/shop#42 --export markdown > comments.md",
+    "reprise review 42 --comments comments.jsonl",
+  ],
+  run: async ({ args: { pr: name = null }, options }, context) => {
+    assertCombination(options);
+    const cwd = workingDirectory(options.cwd ?? ".");
+    const opened = await context.open({
+      cwd,
+      runsAgents: options.export === undefined,
+      trustCwd: options.trustCwd === true,
+    });
+    if (options.run === true) {
+      using headless = new HeadlessReview(context, options);
+      const onSignal: Wanted["onSignal"] = (listener) => headless.onSignal(listener);
+      return await headless.run(() =>
+        openReviewDesk({ context, options, deps: opened, cwd, name, onSignal }),
+      );
+    }
+    const wanted = { context, options, deps: opened, cwd, name };
+    if (options.export !== undefined)
+      return exportComments(context, await openReviewDesk(wanted), options.export);
+    return openUi(wanted);
+  },
+});
 
-export async function run(args: readonly string[], context: Context): Promise<number> {
-  const parser = command();
-  parse(parser, args);
-  const options: ReviewOptions = parser.opts();
-  assertCombination(options);
-  const [name = null] = parser.args;
-  const cwd = workingDirectory(options.cwd ?? ".");
-  const opened = await context.open({
-    cwd,
-    runsAgents: options.export === undefined,
-    trustCwd: options.trustCwd === true,
-  });
-  const wantsUi = options.export === undefined && options.run === undefined;
-  if (wantsUi) assertTerminal(context);
-  const later = wantsUi ? new LaterLog() : null;
-  const deps: Deps = later === null ? opened : { ...opened, log: later };
-  if (options.run === true) {
-    using headless = new HeadlessReview(context, options);
-    const onSignal: Wanted["onSignal"] = (listener) => headless.onSignal(listener);
-    return await headless.run(() => openReviewDesk({ context, options, deps, cwd, name, onSignal }));
-  }
-  const wanted = { context, options, deps, cwd, name };
-  if (options.export !== undefined)
-    return exportComments(context, await openReviewDesk(wanted), options.export);
+async function openUi(wanted: Wanted): Promise<number> {
+  const { context, deps } = wanted;
+  assertTerminal(context);
+  const later = new LaterLog();
   // Loads the UI while git examines the clone.
-  const [desk, { openReview }] = await Promise.all([openReviewDesk(wanted), import("../tui/tui.ts")]);
+  const [service, { openReview }] = await Promise.all([
+    openReviewDesk({ ...wanted, deps: { ...deps, log: later } }),
+    import("../tui/tui.ts"),
+  ]);
   // A server that does not answer, or a turn that did not stop in time, must not delay the exit.
   context.abandonOutput();
   const code = await openReview({
-    desk,
+    service,
     input: process.stdin,
     output: process.stdout,
     colours: context.terminal.color,
     now: () => deps.clock.now(),
   });
-  later?.say(context.log);
+  later.say(context.log);
   return code;
 }
 
@@ -135,12 +127,12 @@ function assertCombination(options: ReviewOptions): void {
   const wrong = (message: string) => new Fault("usage", message);
   if (options.export !== undefined && options.run === true)
     throw wrong("--export prints the comments and --run sends them: give one of the two.");
-  for (const [flag, given] of [
+  for (const [name, given] of [
     ["--resume", options.resume],
     ["--json", options.json],
     ["--quiet", options.quiet],
   ] as const) {
-    if (given !== undefined && options.run === undefined) throw wrong(`${flag} goes with --run.`);
+    if (given !== undefined && options.run === undefined) throw wrong(`${name} goes with --run.`);
   }
 }
 
@@ -190,7 +182,7 @@ async function openReviewDesk({
   const folder = await lookAtFolder(deps, cwd);
   const pullRequest = await findPullRequest(deps, name, { ...access, folder });
   const attended = options.run === undefined;
-  return openDesk(deps, {
+  return openReviewService(deps, {
     ...access,
     pullRequest,
     commentsFile: options.comments ?? null,
@@ -219,13 +211,13 @@ async function openReviewDesk({
 
 async function exportComments(
   context: Context,
-  desk: ReviewService,
+  service: ReviewService,
   format: "markdown" | "jsonl",
 ): Promise<number> {
-  const loaded = await desk.load(false);
+  const loaded = await service.load(false);
   for (const warning of loaded.warnings) context.log.warn(warning);
   process.stdout.write(
-    format === "jsonl" ? toJsonLines(loaded.comments) : toMarkdown(desk.pullRequest, loaded),
+    format === "jsonl" ? toJsonLines(loaded.comments) : toMarkdown(service.pullRequest, loaded),
   );
   return 0;
 }

@@ -12,56 +12,59 @@ import { fitTable } from "../lib/table.ts";
 import { allEngines } from "../run/engine-setup.ts";
 import { type Engines, explainTrigger, findRunbooks, hasErrors, openRunbook } from "../runbooks/runbooks.ts";
 import type { Problem, Runbook, RunbookPlace } from "../runbooks/runbooks.ts";
-import { makeCommand, parse } from "./command.ts";
 import { type Context, paint, type Terminal } from "./context.ts";
-import { shortPath } from "./words.ts";
+import { defineCommand, type Family, JSON_FLAG, repeatable } from "./define.ts";
+import { shortPath, widthLimit } from "./words.ts";
 
-interface RunbookOptions {
-  readonly explain?: readonly string[];
-  readonly json?: true;
-}
+export const command: Family = {
+  name: "runbook",
+  summary: "Check runbooks, list their definitions, explain their reactions. Starts nothing.",
+  commands: {
+    check: { summary: "check runbooks, or explain a reaction", load: async () => check },
+    list: { summary: "list the agents and pipelines that runbooks define", load: async () => list },
+  },
+  examples: [
+    "reprise runbook check",
+    "reprise runbook check runbooks/worker.toml --json",
+    "reprise runbook check runbooks/worker.toml --explain agent.worker on_error rate_limited",
+    "reprise runbook list",
+  ],
+};
 
-const ACTIONS = ["check", "list"];
+const check = defineCommand({
+  name: "runbook check",
+  summary: "Check runbooks, or explain how an agent of a runbook reacts. Starts nothing.",
+  args: {
+    file: { help: "runbooks to check (default: the project's and your own)", many: true, values: "files" },
+  },
+  options: {
+    explain: repeatable("<what...>", "explain a reaction: agent.NAME on_TRIGGER [ERROR]"),
+    json: JSON_FLAG,
+  },
+  examples: [
+    "reprise runbook check",
+    "reprise runbook check runbooks/worker.toml --json",
+    "reprise runbook check runbooks/worker.toml --explain agent.worker on_error rate_limited",
+  ],
+  run: async ({ args, options }, context) => {
+    const runbooks = await read(args.file, context);
+    const json = options.json === true;
+    if (options.explain !== undefined) return explain(runbooks, options.explain, json, context);
+    return report(runbooks, json, context);
+  },
+});
 
-const command = () =>
-  makeCommand({
-    name: "runbook",
-    summary: "Check runbooks, list their definitions, explain their reactions. Starts nothing.",
-    examples: [
-      "reprise runbook check",
-      "reprise runbook check runbooks/worker.toml --json",
-      "reprise runbook check runbooks/worker.toml --explain agent.worker on_error rate_limited",
-      "reprise runbook list",
-    ],
-  })
-    .usage("[options] <check|list> [file…]")
-    .argument("<action>", "check or list")
-    .argument("[file...]", "runbooks to check (default: the project's and your own)")
-    .option("--explain <what...>", "explain a reaction: agent.NAME on_TRIGGER [ERROR]")
-    .option("--json", "print one JSON object");
-
-export async function run(args: readonly string[], context: Context): Promise<number> {
-  const parser = command();
-  parse(parser, args);
-  const options: RunbookOptions = parser.opts();
-  const [action = "", ...files] = parser.args;
-  if (!ACTIONS.includes(action)) {
-    const near = nearest(action, ACTIONS);
-    throw new Fault(
-      "usage",
-      `${JSON.stringify(action.slice(0, 80))} is not something that \`reprise runbook\` does: check or list.${near === null ? "" : ` Did you mean ${near}?`}`,
-    );
-  }
-  if (action === "list" && (files.length > 0 || options.explain !== undefined))
-    throw new Fault("usage", "`reprise runbook list` takes no files and explains nothing.");
-  const runbooks = await read(files, context);
-  if (action === "list") return list(runbooks, options, context);
-  if (options.explain !== undefined) return explain(runbooks, options.explain, options, context);
-  return check(runbooks, options, context);
-}
+const list = defineCommand({
+  name: "runbook list",
+  summary: "List the agents and pipelines that the project's and your own runbooks define.",
+  excess: "`reprise runbook list` takes no files. To check files: reprise runbook check FILE",
+  options: { json: JSON_FLAG },
+  examples: ["reprise runbook list", "reprise runbook list --json"],
+  run: async ({ options }, context) => listDefined(await read([], context), options.json === true, context),
+});
 
 /** Looks up the config's engines only if a runbook names an engine that does not ship with Reprise. */
-async function read(files: readonly string[], context: Context): Promise<readonly Runbook[]> {
+export async function read(files: readonly string[], context: Context): Promise<readonly Runbook[]> {
   let unknown = false;
   const own = engineTraits(ENGINES);
   const find = (id: string) => {
@@ -112,11 +115,11 @@ function whyRefused(engine: Engine, args: readonly string[]): string | null {
   return null;
 }
 
-function check(runbooks: readonly Runbook[], { json }: RunbookOptions, context: Context): number {
+function report(runbooks: readonly Runbook[], json: boolean, context: Context): number {
   const wrong = runbooks.filter(hasErrors);
   const problems = runbooks.flatMap((runbook) => runbook.problems);
   const errors = problems.filter(({ level }) => level === "error").length;
-  if (json === true) {
+  if (json) {
     const message = `${plural(errors, "error")} in ${plural(wrong.length, "runbook")}.`;
     const failed = {
       ok: false,
@@ -168,7 +171,7 @@ function shown(path: string): string {
   return near.startsWith("..") ? path : near;
 }
 
-function list(runbooks: readonly Runbook[], { json }: RunbookOptions, context: Context): number {
+function listDefined(runbooks: readonly Runbook[], json: boolean, context: Context): number {
   const rows = runbooks.flatMap((runbook) => [
     ...runbook.agents.map(({ name, vars, definition }) => ({
       kind: "agent",
@@ -191,7 +194,7 @@ function list(runbooks: readonly Runbook[], { json }: RunbookOptions, context: C
       (other) => other.runbook.level === "project" && other.kind === row.kind && other.name === row.name,
     );
   const entries = rows.map((row) => ({ ...row, hidden: hidden(row), errors: hasErrors(row.runbook) }));
-  if (json === true) {
+  if (json) {
     context.printJson({
       ok: true,
       defined: entries.map(({ runbook: { path, level }, ...rest }) => ({ ...rest, file: path, level })),
@@ -223,13 +226,13 @@ export function definedTable(
     { head: "VARIABLES", as: "whole" },
     { head: "FILE", as: "wrap" },
   ] as const;
-  return fitTable(columns, rows, terminal.stdout ? terminal.columns : undefined);
+  return fitTable(columns, rows, widthLimit(terminal));
 }
 
 function explain(
   runbooks: readonly Runbook[],
   what: readonly string[],
-  { json }: RunbookOptions,
+  json: boolean,
   context: Context,
 ): number {
   const [subject = "", on = "", kind, ...more] = what;
@@ -246,8 +249,7 @@ function explain(
   const runbook = runbooks.find((one) => one.agents.some((agent) => agent.name === name));
   const agent = runbook?.agents.find((one) => one.name === name);
   if (runbook === undefined || agent === undefined || hasErrors(runbook)) {
-    for (const one of runbook === undefined ? wrong : [runbook])
-      if (json !== true) printChecked(one, context);
+    for (const one of runbook === undefined ? wrong : [runbook]) if (!json) printChecked(one, context);
     const why =
       runbook === undefined
         ? "No runbook that was looked at defines it."
@@ -258,8 +260,7 @@ function explain(
     );
   }
   const lines = explainTrigger(agent.definition, trigger, trouble);
-  if (json === true)
-    context.printJson({ ok: true, file: runbook.path, agent: name, trigger, error: trouble, lines });
+  if (json) context.printJson({ ok: true, file: runbook.path, agent: name, trigger, error: trouble, lines });
   else for (const line of lines) context.print(line);
   return 0;
 }

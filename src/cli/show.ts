@@ -9,68 +9,55 @@ import {
   type InspectedAttempt,
   type Inspection,
   inspectRun,
-  offerFor,
   type ResumeOffer,
+  offerFor,
 } from "../run/inspect.ts";
-import { count, makeCommand, once, parse } from "./command.ts";
 import { type Context, paint } from "./context.ts";
+import { count, defineCommand, flag, RUN_HANDLE, withValue } from "./define.ts";
 import { isFromStore, lastWordsOf, NO_CONVERSATION } from "./summary.ts";
 import { age, hanging, hangingPath, resetText, STATUS_COLORS, unbroken } from "./words.ts";
 
-interface ShowOptions {
-  readonly attempt?: number;
-  readonly json?: true;
-}
-
-const command = () =>
-  makeCommand({
-    name: "show",
-    summary: "Show one run, its attempts and the proof of each resume.",
-    examples: [
-      "reprise show 1a2b3c4d",
-      "reprise show 1a2b --attempt 2",
-      "reprise show 1a2b3c4d --json | jq .session",
-    ],
-  })
-    .usage("[options] <handle>")
-    .argument("[handle]", "handle, unique prefix of 4 to 7 characters, or run id")
-    .addOption(once("--attempt <n>", "only this attempt", count(1, 999_999_999)))
-    .option("--json", "print one JSON object: the handle record, and its attempts as `history`");
-
-export async function run(args: readonly string[], context: Context): Promise<number> {
-  const parser = command();
-  parse(parser, args);
-  const options: ShowOptions = parser.opts();
-  const [handle] = parser.args;
-  if (handle === undefined) {
-    throw new Fault("usage", "Which run? `reprise list` shows the handles.");
-  }
-  const deps = await context.open({ cwd: null });
-  const found = await inspectRun(deps, handle);
-  const attempts = chosen(found, options.attempt);
-  if (options.json === true) {
-    context.printJson({
-      ok: true,
-      ...found.run,
-      live: found.live,
-      batch: found.batch,
-      resumable: (await offerFor(deps, found.run)).why === null,
-      escrowState: found.escrow,
-      history: attempts.map(({ n, record, receipt }) => ({ n, ...record, receipt })),
-      warnings: found.warnings,
-    });
+export const command = defineCommand({
+  name: "show",
+  summary: "Show one run, its attempts and the proof of each resume.",
+  args: { handle: RUN_HANDLE },
+  options: {
+    attempt: withValue("<n>", "only this attempt", count(1, 999_999_999)),
+    json: flag("print one JSON object: the handle record, and its attempts as `history`"),
+  },
+  examples: [
+    "reprise show 1a2b3c4d",
+    "reprise show 1a2b --attempt 2",
+    "reprise show 1a2b3c4d --json | jq .session",
+  ],
+  run: async ({ args, options }, context) => {
+    const deps = await context.open({ cwd: null });
+    const found = await inspectRun(deps, args.handle);
+    const attempts = chosen(found, options.attempt);
+    if (options.json === true) {
+      context.printJson({
+        ok: true,
+        ...found.run,
+        live: found.live,
+        batch: found.batch,
+        resumable: (await offerFor(deps, found.run)).why === null,
+        escrowState: found.escrow,
+        history: attempts.map(({ n, record, receipt }) => ({ n, ...record, receipt })),
+        warnings: found.warnings,
+      });
+      return 0;
+    }
+    for (const warning of found.warnings) context.log.warn(warning);
+    const isWhole = options.attempt === undefined;
+    const offer = isWhole && found.live === null ? await offerFor(deps, found.run) : null;
+    if (isWhole) printRun(context, found, offer, deps.clock.now());
+    for (const attempt of attempts) printAttempt(context, attempt, deps.clock.now());
+    if (!isWhole) return 0;
+    context.print("");
+    lineIn(context)("next", next(found, offer));
     return 0;
-  }
-  for (const warning of found.warnings) context.log.warn(warning);
-  const isWhole = options.attempt === undefined;
-  const offer = isWhole && found.live === null ? await offerFor(deps, found.run) : null;
-  if (isWhole) printRun(context, found, offer, deps.clock.now());
-  for (const attempt of attempts) printAttempt(context, attempt, deps.clock.now());
-  if (!isWhole) return 0;
-  context.print("");
-  lineIn(context)("next", next(found, offer));
-  return 0;
-}
+  },
+});
 
 function chosen(found: Inspection, n: number | undefined): readonly InspectedAttempt[] {
   if (n === undefined) return found.attempts;

@@ -128,7 +128,7 @@ describe("frameOf", () => {
 
   test("cuts nothing that must be typed at 80 columns, and wraps reasons below each other", () => {
     const why =
-      "it failed (network), and it is not started again: it has failed too often without getting anywhere: no route to host";
+      "it failed (network), and Reprise does not restart it: it has failed too often without a completed turn: no route to host";
     const given = status({
       daemon: null,
       agents: [

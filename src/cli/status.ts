@@ -16,8 +16,8 @@ import {
   viewOf,
 } from "../supervisor/supervisor.ts";
 import { agentTable, MOST_WORDS, nextWords, see } from "./agent-look.ts";
-import { makeCommand, parse } from "./command.ts";
 import { type Context, paint, type Terminal } from "./context.ts";
+import { defineCommand, flag, JSON_FLAG } from "./define.ts";
 import { pipelineTable, type PipelineView, pipelineWords, viewsOf } from "./pipeline.ts";
 import { labelled } from "./words.ts";
 
@@ -25,33 +25,31 @@ const EVERY_MS = 1_000;
 const NOT_RUNNING =
   "The daemon is not running: these agents are not supervised. Start it: reprise daemon start";
 
-export async function run(args: readonly string[], context: Context): Promise<number> {
-  const parser = makeCommand({
-    name: "status",
-    summary: "Show all agents and pipelines: state, since when, next action.",
-    examples: ["reprise status", "reprise status --watch", "reprise status --json | jq '.agents[].state'"],
-  })
-    .option(
-      "-w, --watch",
-      "keep updating until Ctrl-C; in a pipe or dumb terminal, print one line per change",
-    )
-    .option("--json", "print one JSON object");
-  parse(parser, args);
-  const options: { watch?: true; json?: true } = parser.opts();
-  if (options.watch === true && options.json === true)
-    throw new Fault("usage", "Give --watch or --json, not both: --json prints one object.");
-  const deps = await context.open({ cwd: null });
-  await using source = new Source(deps);
-  if (options.watch === true) {
-    const canDraw = context.terminal.stdout && deps.env["TERM"] !== "dumb";
-    await (canDraw ? watchScreen(context, source) : watchLines(context, source));
+export const command = defineCommand({
+  name: "status",
+  summary: "Show all agents and pipelines: state, since when, next action.",
+  options: {
+    watch: flag("keep updating until Ctrl-C; in a pipe or dumb terminal, print one line per change", "-w"),
+    json: JSON_FLAG,
+  },
+  examples: ["reprise status", "reprise status --watch", "reprise status --json | jq '.agents[].state'"],
+  run: async ({ options, reply }, context) => {
+    if (options.watch === true && options.json === true)
+      throw new Fault("usage", "Give --watch or --json, not both: --json prints one object.");
+    const deps = await context.open({ cwd: null });
+    await using source = new Source(deps);
+    if (options.watch === true) {
+      const canDraw = context.terminal.stdout && deps.env["TERM"] !== "dumb";
+      await (canDraw ? watchScreen(context, source) : watchLines(context, source));
+      return 0;
+    }
+    const status = await source.read();
+    reply(status, () => {
+      for (const line of frameOf(status, context.terminal, deps.clock.now())) context.print(line);
+    });
     return 0;
-  }
-  const status = await source.read();
-  if (options.json === true) context.printJson({ ok: true, ...status });
-  else for (const line of frameOf(status, context.terminal, deps.clock.now())) context.print(line);
-  return 0;
-}
+  },
+});
 
 /** The content of `--json`. */
 export interface AgentStatus {

@@ -1,66 +1,51 @@
 /** `reprise stop <handle>` */
-import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import type { StoppedIssue } from "../issues/issues.ts";
 import { type Deps, forsakeUnrecorded, type Stopped, stopRun } from "../run/run.ts";
 import { offerFor } from "../run/inspect.ts";
 import { selectRun } from "../run/select.ts";
-import { makeCommand, parse } from "./command.ts";
-import type { Context } from "./context.ts";
+import { defineCommand, flag, JSON_FLAG, LIVE_HANDLE } from "./define.ts";
 
-const command = () =>
-  makeCommand({
-    name: "stop",
-    summary: "Stop a live run. Its recordings stay, and you can resume it if the engine kept the session.",
-    examples: ["reprise stop 1a2b3c4d", "reprise stop 1a2b --json"],
-  })
-    .usage("[options] <handle>")
-    .argument("[handle]", "handle, unique prefix of 4 to 7 characters, or run id")
-    .option(
-      "--owner-gone",
-      "release a run whose process, in another container or machine, has certainly ended",
-    )
-    .option("--json", "print one JSON object");
-
-export async function run(args: readonly string[], context: Context): Promise<number> {
-  const parser = command();
-  parse(parser, args);
-  const { json, ownerGone = false }: { json?: true; ownerGone?: boolean } = parser.opts();
-  const [handle] = parser.args;
-  if (handle === undefined) {
-    throw new Fault("usage", "Which run? `reprise list --status running` shows the live ones.");
-  }
-  const deps = await context.open({ cwd: null, ends: handle, ownerGone });
-  const unrecorded = ownerGone ? await forsakeUnrecorded(deps, handle) : null;
-  if (unrecorded !== null) {
-    const nothing = { ok: true, handle, runId: unrecorded, status: null, how: "not_running", strays: 0 };
-    if (json === true) context.printJson(nothing);
-    else context.print(`No run has the handle ${handle}. What its process held is free.`);
-    return 0;
-  }
-  const onProgress = (text: string) => context.log.info(text);
-  const issue = ownerGone ? null : await stopIssue(deps, handle, onProgress);
-  const stopped =
-    issue === null ? await stopRun(deps, handle, onProgress, { ownerGone }) : await afterIssue(deps, handle);
-  if (ownerGone) await forsakeIssue(deps, stopped.run);
-  if (json === true) {
+export const command = defineCommand({
+  name: "stop",
+  summary: "Stop a live run. Its recordings stay, and you can resume it if the engine kept the session.",
+  args: { handle: LIVE_HANDLE },
+  options: {
+    ownerGone: flag("release a run whose process, in another container or machine, has certainly ended"),
+    json: JSON_FLAG,
+  },
+  examples: ["reprise stop 1a2b3c4d", "reprise stop 1a2b --json"],
+  run: async ({ args: { handle }, options, reply }, context) => {
+    const { ownerGone = false } = options;
+    const deps = await context.open({ cwd: null, ends: handle, ownerGone });
+    const unrecorded = ownerGone ? await forsakeUnrecorded(deps, handle) : null;
+    if (unrecorded !== null) {
+      reply(
+        { handle, runId: unrecorded, status: null, how: "not_running", strays: 0 },
+        `No run has the handle ${handle}. Reprise released what its process held.`,
+      );
+      return 0;
+    }
+    const onProgress = (text: string) => context.log.info(text);
+    const issue = ownerGone ? null : await stopIssue(deps, handle, onProgress);
+    const stopped =
+      issue === null
+        ? await stopRun(deps, handle, onProgress, { ownerGone })
+        : await afterIssue(deps, handle);
+    if (ownerGone) await forsakeIssue(deps, stopped.run);
     const { run: record, how, strays } = stopped;
-    context.printJson({
-      ok: true,
-      handle: record.handle,
-      runId: record.runId,
-      status: record.status,
-      how,
-      strays,
-      ...(issue === null ? {} : { issue }),
-    });
-  } else {
-    context.print(await say(deps, stopped));
-    if (issue !== null) context.print(sayIssue(issue));
-  }
-  return 0;
-}
+    const text = options.json === true ? "" : await stoppedText(deps, stopped);
+    reply(
+      {
+        ...{ handle: record.handle, runId: record.runId, status: record.status, how, strays },
+        ...(issue === null ? {} : { issue }),
+      },
+      issue === null ? text : `${text}\n${issueText(issue)}`,
+    );
+    return 0;
+  },
+});
 
 /** One process runs a batch and can stop this issue alone. Null: not a batch's run. */
 async function stopIssue(
@@ -76,7 +61,7 @@ async function stopIssue(
 
 async function forsakeIssue(deps: Deps, { subject }: RunRecord): Promise<void> {
   if (subject?.startsWith("issue:") === true)
-    (await import("../issues/issues.ts")).forsakeBatch(deps, { subject });
+    (await import("../issues/issues.ts")).forgetBatchOwner(deps, { subject });
 }
 
 /** The batch has ended the agent and recorded it. */
@@ -84,13 +69,13 @@ async function afterIssue(deps: Deps, handle: string): Promise<Stopped> {
   return { run: await selectRun(deps, handle), how: "asked", strays: 0 };
 }
 
-function sayIssue({ batch, issue, state }: StoppedIssue): string {
+function issueText({ batch, issue, state }: StoppedIssue): string {
   const stays =
-    state === "completed" ? "" : " It stays in progress: a later `reprise issues run --resume` takes it up.";
+    state === "completed" ? "" : " It stays in progress: a later `reprise issues run --resume` continues it.";
   return `Issue ${harmlessLine(issue, 100)} is ${state}.${stays} Batch ${batch} itself was not stopped.`;
 }
 
-async function say(deps: Deps, { run: record, how, strays }: Stopped): Promise<string> {
+async function stoppedText(deps: Deps, { run: record, how, strays }: Stopped): Promise<string> {
   const { handle, status } = record;
   const were = strays === 1 ? "was still there and has" : "were still there and have";
   const left = strays === 0 ? "" : ` ${strays} of its processes ${were} been ended.`;

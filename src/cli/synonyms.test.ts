@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { COMMANDS } from "./cli.ts";
+import { COMMANDS } from "./commands.ts";
 import { ALIASES, meant } from "./synonyms.ts";
 
 const NAMES = Object.keys(COMMANDS);

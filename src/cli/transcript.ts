@@ -13,7 +13,7 @@ import { harmlessJson, harmlessLine } from "../lib/harmless.ts";
 import { type JsonObject, parseObject, stringIn } from "../lib/json.ts";
 import { LineSplitter } from "../lib/lines.ts";
 import { type Redact, redactValue } from "../lib/secrets.ts";
-import { type Deps } from "../run/run.ts";
+import type { Deps } from "../run/run.ts";
 import { selectRun } from "../run/select.ts";
 import { paint, type Terminal } from "./context.ts";
 import { eventFrom, EventText } from "./events-text.ts";

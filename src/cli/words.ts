@@ -5,7 +5,7 @@ import { harmlessLine } from "../lib/harmless.ts";
 import { cutStart, widthOf } from "../lib/width.ts";
 import { untilText } from "../lib/until.ts";
 import { wrap, wrapPath } from "../lib/wrap.ts";
-import type { Terminal } from "./context.ts";
+import { type Context, paint, type Terminal } from "./context.ts";
 
 /** Only the largest unit: `3 h`, `12 d`, `now`. */
 export function age(iso: string, nowMs: number): string {
@@ -80,4 +80,19 @@ export function labelled(
   const [first = "", ...more] = wrap(text, { width, indent: 0 });
   const margin = " ".repeat(widthOf(label));
   return [`${label}${first}`, ...more.map((line) => `${margin}${line}`)];
+}
+
+/** Tables fit a terminal; in a pipe they have their natural width. */
+export function widthLimit({ stdout, columns }: Pick<Terminal, "stdout" | "columns">): number | undefined {
+  return stdout ? columns : undefined;
+}
+
+/** Prints a table, header first. `colour` gets each row with its index. */
+export function printTable(
+  context: Context,
+  [header = "", ...rows]: readonly string[],
+  colour: (row: string, at: number) => string = (row) => row,
+): void {
+  context.print(paint(context.terminal, "dim", header));
+  for (const [at, row] of rows.entries()) context.print(colour(row, at));
 }

@@ -3,36 +3,13 @@
  *
  * Engines translate their lines into these events; no folder above `engines/` knows a native event.
  */
+import type { AttemptRecord } from "./records.ts";
 
-/** Why an attempt went wrong. `rate_limited` has a known or near reset, `quota` has none. */
-export const TROUBLE_KINDS = [
-  "rate_limited",
-  "overloaded",
-  "auth",
-  "quota",
-  "network",
-  "context_full",
-  "session_lost",
-  "session_busy",
-  "usage",
-  "other",
-] as const;
-export type TroubleKind = (typeof TROUBLE_KINDS)[number];
+export { TROUBLE_KINDS, type TroubleKind } from "./kinds.ts";
 
-export interface Trouble {
-  readonly kind: TroubleKind;
-  /** The engine's own words, shortened. Untrusted text. */
-  readonly message: string;
-  /** ISO 8601, UTC. Absent: the engine named no time, or an ambiguous one. */
-  readonly resetsAt?: string;
-  /** HTTP status, where the engine reports one. */
-  readonly status?: number;
-}
+export type Trouble = NonNullable<Outcome["trouble"]>;
 
-export interface Tokens {
-  readonly input: number;
-  readonly output: number;
-}
+export type Tokens = NonNullable<AttemptRecord["tokens"]>;
 
 /** A tool call that the engine refused to run. Both texts are untrusted. */
 export interface DeniedCall {
@@ -85,19 +62,10 @@ export interface SeenEvent {
 }
 
 /** How a child process ended. One of the two is set, or neither if nothing observed the end. */
-export interface Exit {
-  readonly code: number | null;
-  readonly signal: string | null;
-}
+export type Exit = NonNullable<AttemptRecord["exit"]>;
 
-export type OutcomeResult = "completed" | "failed" | "interrupted" | "cancelled" | "diverged";
-
-export interface Outcome {
-  readonly result: OutcomeResult;
-  /** One sentence for the user. */
-  readonly reason: string;
-  readonly trouble?: Trouble;
-}
+export type Outcome = NonNullable<AttemptRecord["outcome"]>;
+export type OutcomeResult = Outcome["result"];
 
 /** The planned change of one file. Untrusted. */
 export interface FileChange {

@@ -4,6 +4,7 @@
  * Throw it when Reprise cannot do what the user asked. An agent's failure is not a Fault but an `Outcome`, a stored
  * value that Reprise acts on. `docs/errors.md` is generated from this table.
  */
+import { errorCode } from "./errno.ts";
 
 interface FaultInfo {
   readonly exit: number;
@@ -203,21 +204,22 @@ export function exitCodeOf(error: unknown): number {
  * names no file, because reporting it must not load more code.
  */
 export function wantOf(error: unknown): Fault | null {
-  if (!(error instanceof Error) || !("code" in error)) return null;
+  const code = errorCode(error);
+  if (!(error instanceof Error) || code === null) return null;
   // Node reports this when a relative path meets a current directory that was removed.
   if ("syscall" in error && error.syscall === "uv_cwd")
     return new Fault("cwd_invalid", "The current directory is gone. Change to another one.", {
       cause: error,
     });
   const isTooMany =
-    error.code === "EMFILE" ||
-    error.code === "ENFILE" ||
+    code === "EMFILE" ||
+    code === "ENFILE" ||
     // A library that fails to open has no errno code.
-    (error.code === "ERR_DLOPEN_FAILED" && /too many open files/i.test(error.message));
+    (code === "ERR_DLOPEN_FAILED" && /too many open files/i.test(error.message));
   if (!isTooMany) return null;
   return new Fault(
     "too_many_files",
-    `Too many open files: the system allows ${error.code === "ENFILE" ? "no more" : "this process no more"}. ` +
+    `Too many open files: the system allows ${code === "ENFILE" ? "no more" : "this process no more"}. ` +
       "Allow more with `ulimit -n 1024` and try again.",
     { cause: error },
   );

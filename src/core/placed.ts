@@ -1,10 +1,10 @@
-/** A run as it is where its directory is now, which may have been recorded under another path. */
+/** A run in the present place of its directory, which may have had another path when it was recorded. */
 import { dirname } from "node:path";
 import type { RunRecord } from "./records.ts";
 
 /**
- * The record names the run directory, and so the state directory as it was then: an engine home inside that one has moved with
- * it. Nothing else follows. The working directory stays as recorded, since the conversation holds to its path.
+ * The record names the run directory, and so the state directory of that time: an engine home inside it has moved along.
+ * Nothing else changes. The working directory stays as recorded, since the conversation depends on its path.
  */
 export function placedAt<R extends Pick<RunRecord, "runDirectory" | "engineHome">>(
   run: R,

@@ -3,24 +3,15 @@
  *
  * Types, and the table of triggers and actions. `runbooks/` reads files, `supervisor/` acts.
  */
-import type { TroubleKind } from "./events.ts";
+import type { ActionName, Trigger } from "./kinds.ts";
+import type { agentSchema, RecordOf } from "./schemas.ts";
 
-export const TRIGGERS = ["idle", "dead", "error", "prompt"] as const;
-export type Trigger = (typeof TRIGGERS)[number];
+export { type ActionName, ACTIONS, ERROR_MATCHES, type ErrorMatch, type Trigger, TRIGGERS } from "./kinds.ts";
 
-export const ACTIONS = ["nudge", "done", "fail", "resume", "escalate", "gate"] as const;
-export type ActionName = (typeof ACTIONS)[number];
+/** The message of a resume without one: an engine that only opens a conversation does not continue it. */
+export const CONTINUE_MESSAGE = "Continue where you left off.";
 
-export const ERROR_MATCHES = [
-  "rate_limited",
-  "overloaded",
-  "auth",
-  "quota",
-  "network",
-  "context_full",
-  "any",
-] as const satisfies readonly (TroubleKind | "any")[];
-export type ErrorMatch = (typeof ERROR_MATCHES)[number];
+type AgentRecord = RecordOf<typeof agentSchema>;
 
 const ALLOWED: Readonly<Record<Trigger, readonly ActionName[]>> = {
   idle: ["nudge", "done", "fail", "escalate", "gate"],
@@ -46,45 +37,14 @@ export function whyNotAllowed(trigger: Trigger, action: ActionName): string | nu
   return "an error is not the end of the task; use fail, or escalate and let a person decide";
 }
 
-/** One entry of the ladder that answers a trigger. */
-export interface PolicyEntry {
-  readonly action: ActionName;
-  readonly message: string | null;
-  /** resume: the message continues the conversation instead of starting a new one. */
-  readonly append: boolean;
-  /** gate: the command, one argument per element, and its time limit. */
-  readonly run: readonly string[] | null;
-  readonly timeoutMs: number;
-  /** How many times Reprise tries this entry before the next; progress resets the count. */
-  readonly attempts: number;
-  readonly cooldownMs: number;
-  /** The errors that it answers; `any` for other triggers. */
-  readonly match: ErrorMatch;
-}
-
-/** A trigger without entries escalates. */
-export interface Policy {
-  readonly on: Readonly<Record<Trigger, readonly PolicyEntry[]>>;
-  readonly idleAfterMs: number;
-  /** Processes that Reprise may start for this agent in total. Null: as many as the entries allow. */
-  readonly maxAttempts: number | null;
-}
-
-export type AgentMode = "interactive" | "headless";
-
 /** An agent with all templates filled in. */
-export interface AgentDefinition {
-  readonly name: string;
-  readonly engine: string;
-  /** Native arguments, without the prompt. */
-  readonly args: readonly string[];
-  readonly mode: AgentMode;
-  readonly prompt: string | null;
-  /** Absolute. */
-  readonly cwd: string;
-  readonly env: readonly (readonly [string, string])[];
-  readonly policy: Policy;
-}
+export type AgentDefinition = AgentRecord["definition"];
+export type AgentMode = AgentDefinition["mode"];
+
+/** The entries of an agent, by trigger. */
+export type Policy = AgentDefinition["policy"];
+/** One of the entries that answer a trigger in order. */
+export type PolicyEntry = Policy["on"][Trigger][number];
 
 export interface StepDefinition {
   readonly name: string;
@@ -107,7 +67,4 @@ export interface PipelineDefinition {
 }
 
 /** The origin of a definition, for messages and to detect a changed file. */
-export interface RunbookSource {
-  readonly path: string;
-  readonly sha256: string;
-}
+export type RunbookSource = AgentRecord["runbook"];

@@ -4,28 +4,14 @@
  * Types only. Counters are derived from the event log, never stored, so a restart does not reset them.
  */
 import type { Trouble } from "./events.ts";
-import type { ActionName, AgentDefinition, PipelineDefinition, RunbookSource, Trigger } from "./runbook.ts";
-
-/** active: supervised, including while a person is asked. The other phases are final. */
-export type AgentPhase = "active" | "done" | "failed" | "stopped";
+import type { ActionName, PipelineDefinition, RunbookSource, Trigger } from "./runbook.ts";
+import type { agentSchema, RecordOf } from "./schemas.ts";
 
 /** Stored under the kind `agent` with the run's handle as id, and in the run directory as `agent.json`. */
-export interface AgentRecord {
-  readonly v: 1;
-  readonly id: string;
-  readonly runId: string;
-  readonly definition: AgentDefinition;
-  readonly runbook: RunbookSource;
-  readonly vars: Readonly<Record<string, string>>;
-  /** The user trusts the folder for its engine, even if another process finishes the start. Absent: not stated. */
-  readonly trustCwd?: true;
-  readonly phase: AgentPhase;
-  /** Why it ended, one sentence. */
-  readonly reason: string | null;
-  readonly pipeline: { readonly id: string; readonly step: string } | null;
-  readonly createdAt: string;
-  readonly endedAt: string | null;
-}
+export type AgentRecord = RecordOf<typeof agentSchema>;
+
+/** active: supervised, including while a person is asked. The other phases are final. */
+export type AgentPhase = AgentRecord["phase"];
 
 /**
  * An event of the run's log. `at` is milliseconds since 1970, `attempt` the attempt that it concerns. Progress resets

@@ -7,6 +7,7 @@
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { isatty } from "node:tty";
+import { isErrno } from "../core/errno.ts";
 import { chat } from "./chat.ts";
 import { makeJournal, messageFacts, startFacts } from "./journal.ts";
 import { makeOutput } from "./output.ts";
@@ -27,8 +28,8 @@ export async function runAgent(persona: Persona, argv: readonly string[]): Promi
     process.exit(await live(persona, argv));
   } catch (error) {
     // A reader that closed the pipe is no reason for a stack trace.
-    const { code, message } = error as NodeJS.ErrnoException;
-    if (code !== "EPIPE") process.stderr.write(`demo: ${message}\n`);
+    if (!isErrno(error, "EPIPE"))
+      process.stderr.write(`demo: ${error instanceof Error ? error.message : String(error)}\n`);
     process.exit(1);
   }
 }

@@ -3,6 +3,7 @@
  * distorted on request (CRLF, split lines, silence, a closed stdout).
  */
 import { closeSync, writeSync } from "node:fs";
+import { isErrno } from "../core/errno.ts";
 
 export interface Output {
   /** One line on stdout. */
@@ -56,7 +57,7 @@ function writeAll(fd: number, bytes: Uint8Array): void {
     try {
       at += writeSync(fd, bytes, at);
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== "EAGAIN") throw error;
+      if (!isErrno(error, "EAGAIN")) throw error;
       pause(2);
     }
   }

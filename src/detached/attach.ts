@@ -3,7 +3,7 @@
  * whatever happens to the client.
  */
 import type { HolderLink } from "./link.ts";
-import { Unquestioning } from "./modes.ts";
+import { QueryFilter } from "./modes.ts";
 import { TerminalState, type TerminalSize } from "../lib/terminal-state.ts";
 
 /** detached: the user left. ended: the agent ended. lost: the holder is gone. */
@@ -19,8 +19,8 @@ export async function attachTerminal(link: HolderLink): Promise<AttachEnd> {
   let finish: (end: AttachEnd) => void = () => {};
   const over = new Promise<AttachEnd>((resolve) => (finish = resolve));
   void link.closed.then(() => finish("lost"));
-  const lent = new TerminalState(sizeOf());
-  const screen = new Replayed(lent);
+  const terminal = new TerminalState(sizeOf());
+  const screen = new ReplayScreen(terminal);
   const attached = await link.attach(isTerminal ? sizeOf() : null, {
     output: (chunk) => screen.output(chunk),
     ended: () => finish("ended"),
@@ -35,7 +35,7 @@ export async function attachTerminal(link: HolderLink): Promise<AttachEnd> {
   };
   const resize = () => {
     attached.resize(sizeOf().cols, sizeOf().rows);
-    lent.resize(sizeOf());
+    terminal.resize(sizeOf());
   };
   const leave = () => finish("detached");
   const gone = () => finish("detached");
@@ -59,7 +59,7 @@ export async function attachTerminal(link: HolderLink): Promise<AttachEnd> {
       stdout.off("resize", resize);
       stdin.setRawMode(false);
       stdin.pause();
-      stdout.write(lent.leave());
+      stdout.write(terminal.leave());
     }
   }
 }
@@ -85,14 +85,14 @@ function sizeOf(): TerminalSize {
 }
 
 /** Shows earlier output without its terminal queries, because our terminal would type the answers. */
-class Replayed {
-  readonly #lent: TerminalState;
-  readonly #filter = new Unquestioning();
+class ReplayScreen {
+  readonly #terminal: TerminalState;
+  readonly #filter = new QueryFilter();
   #early: Buffer[] | null = [];
   #left = 0;
 
-  constructor(lent: TerminalState) {
-    this.#lent = lent;
+  constructor(terminal: TerminalState) {
+    this.#terminal = terminal;
   }
 
   begin(replayed: number, preamble: string): void {
@@ -119,7 +119,7 @@ class Replayed {
   }
 
   #write(bytes: Buffer): void {
-    this.#lent.read(bytes);
+    this.#terminal.read(bytes);
     process.stdout.write(bytes);
   }
 }

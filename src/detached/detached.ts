@@ -1,5 +1,5 @@
 /**
- * The door of `detached`: processes that each hold one agent, and how to start, reach and watch them.
+ * The door of `detached`: holders of background attempts, and how to start, reach and watch them.
  *
  * A holder outlives the process that started it and ends with its agent. The run core writes all its records.
  */

@@ -13,6 +13,7 @@ import type { Observed, Stream } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import { type JsonObject, numberIn, stringIn } from "../lib/json.ts";
+import { Latch } from "../lib/latch.ts";
 import {
   type AttemptResult,
   type Deps,
@@ -27,7 +28,7 @@ import {
 import { VERSION } from "../version.ts";
 import { type Channel, listen, type Peer } from "../ipc/ipc.ts";
 import { Modes } from "./modes.ts";
-import { type SendResult, Typist } from "./typist.ts";
+import { type SendResult, MessageTyper } from "./message-typer.ts";
 import { type Viewer, Viewers } from "./viewers.ts";
 
 export type HoldRequest =
@@ -43,7 +44,7 @@ export interface HolderStart {
   readonly parent?: string;
 }
 
-/** The size of a UI that nobody watches. */
+/** The size of a UI without an attached terminal. */
 const DETACHED_SIZE = { cols: 120, rows: 40 };
 /** How often the holder checks its files. */
 const KEEP_MS = 5_000;
@@ -53,12 +54,12 @@ const LAST_WORDS_MS = 5_000;
 /** Calls `spawned` once, after the agent was spawned. Resolves when everything is over. */
 export async function hold(
   deps: Deps,
-  wish: HoldRequest,
+  holdRequest: HoldRequest,
   spawned: (launched: HolderStart) => void,
 ): Promise<AttemptResult> {
-  const holding = new Holding(deps, spawned);
+  const holding = new HeldAttempt(deps, spawned);
   try {
-    const result = await attempt(deps, wish, holding);
+    const result = await attempt(deps, holdRequest, holding);
     await holding.close();
     await result.finish();
     return result;
@@ -67,30 +68,28 @@ export async function hold(
   }
 }
 
-function attempt(deps: Deps, wish: HoldRequest, watch: Watch): Promise<AttemptResult> {
-  const terminal = wish.request.terminal ?? DETACHED_SIZE;
-  if (wish.do === "start") return startRun(deps, { ...wish.request, terminal }, watch);
-  const number = wish.asAttempt === null ? {} : { asAttempt: wish.asAttempt };
-  return resumeRun(deps, { ...wish.request, terminal, hasTerminal: true, ...number }, watch);
+function attempt(deps: Deps, holdRequest: HoldRequest, watch: Watch): Promise<AttemptResult> {
+  const terminal = holdRequest.request.terminal ?? DETACHED_SIZE;
+  if (holdRequest.do === "start") return startRun(deps, { ...holdRequest.request, terminal }, watch);
+  const number = holdRequest.asAttempt === null ? {} : { asAttempt: holdRequest.asAttempt };
+  return resumeRun(deps, { ...holdRequest.request, terminal, hasTerminal: true, ...number }, watch);
 }
 
-class Holding implements Watch {
+class HeldAttempt implements Watch {
   readonly #deps: Deps;
   readonly #spawned: (launched: HolderStart) => void;
   readonly #runtime: string;
   readonly #viewers = new Viewers(() => this.#directory);
   readonly #byPeer = new Map<Peer, Viewer>();
   readonly #modes = new Modes();
-  readonly #typist: Typist;
+  readonly #typer: MessageTyper;
   readonly #subscribers = new Set<Peer>();
   #directory = "";
   #launched: HolderStart | null = null;
   #channel: Promise<Channel> | null = null;
   #controls: LiveControls | null = null;
   #observed: Observed;
-  #onStop: ((request: StopRequest) => void) | null = null;
-  /** A stop request from before the agent existed. */
-  #early: StopRequest | null = null;
+  readonly #stops = new Latch<StopRequest>();
   #interrupts = 0;
   /** On the monotonic clock. */
   #personTypedAt: number | null = null;
@@ -109,7 +108,7 @@ class Holding implements Watch {
       turns: 0,
       certain: false,
     };
-    this.#typist = new Typist({
+    this.#typer = new MessageTyper({
       clock: deps.clock,
       look: async () => {
         await this.#controls?.look();
@@ -154,8 +153,7 @@ class Holding implements Watch {
   mute(): void {}
 
   onStop(listener: (request: StopRequest) => void): void {
-    this.#onStop = listener;
-    if (this.#early !== null) listener(this.#early);
+    this.#stops.listen(listener);
   }
 
   /** The attempt is over or never began: notifies clients, and removes the socket before the lease is released. */
@@ -257,7 +255,7 @@ class Holding implements Watch {
   #send(params: JsonObject): Promise<SendResult> | SendResult {
     if (this.#controls?.interactive !== true)
       return { sent: "refused", why: "the agent has no UI to type into; resume it with the message" };
-    return this.#typist.send(stringIn(params, "message") ?? "", stringIn(params, "key"));
+    return this.#typer.send(stringIn(params, "message") ?? "", stringIn(params, "key"));
   }
 
   #detach(peer: Peer): void {
@@ -301,8 +299,7 @@ class Holding implements Watch {
   }
 
   #request(request: StopRequest): void {
-    if (this.#onStop === null) this.#early ??= request;
-    else this.#onStop(request);
+    this.#stops.send(request);
   }
 }
 
@@ -310,13 +307,13 @@ const STOP_REQUESTS: readonly StopRequest[] = ["interrupt", "terminate", "end", 
 
 function stopRequest(params: JsonObject): StopRequest {
   const found = STOP_REQUESTS.find((one) => one === stringIn(params, "request"));
-  if (found === undefined) throw new Fault("usage", "There is no such way to stop.");
+  if (found === undefined) throw new Fault("usage", "Unknown stop request.");
   return found;
 }
 
 function whole(value: number | undefined, least: number, most: number): number {
   if (value !== undefined && Number.isSafeInteger(value) && value >= least && value <= most) return value;
-  throw new Fault("usage", `A whole number from ${least} to ${most} is needed.`);
+  throw new Fault("usage", `The parameter must be a whole number from ${least} to ${most}.`);
 }
 
 /** Accepts any token: the token of another holder means that the run is no longer ours. */

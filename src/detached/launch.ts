@@ -1,8 +1,7 @@
 /**
- * Starts holders. A holder's errand goes through a pipe, never through an argument or a file, because it may contain
- * secrets.
+ * Starts holders.
  *
- * The launcher may die at any moment: a holder with a complete errand continues, a holder without one does nothing.
+ * The launcher may die at any moment: a holder with a complete request continues, a holder without one does nothing.
  */
 import { spawn } from "node:child_process";
 import { closeSync, fstatSync, ftruncateSync } from "node:fs";
@@ -12,26 +11,16 @@ import { fileURLToPath } from "node:url";
 import { openLog, runtimeDir } from "../state/state.ts";
 import type { Env } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
-import { arrayIn, fieldIn, type JsonObject, numberIn, stringIn } from "../lib/json.ts";
 import { asUser } from "../process/process.ts";
 import type { Deps } from "../run/run.ts";
 import type { HoldRequest, HolderStart } from "./holder.ts";
-import { decodeFault, encode, FrameReader } from "../ipc/ipc.ts";
-
-/** The errand, sent to the holder's fourth descriptor in one frame. */
-export interface Errand {
-  readonly wish: HoldRequest;
-  /** Removed from the holder's environment, but passed on to its agent. */
-  readonly nodeOptions: string | null;
-}
-
-export interface HolderReply {
-  /** The holder's warnings before its agent was spawned. */
-  readonly warnings: readonly string[];
-}
-
-/** The descriptor for the errand and its answer. */
-export const ERRAND_FD = 3;
+import {
+  encodeRequest,
+  LAUNCH_FD,
+  type LaunchMessages,
+  type LaunchReply,
+  readReply,
+} from "./launch-protocol.ts";
 
 const LOG_BYTES = 1024 * 1024;
 /** A holder is mostly idle: a small nursery and no optimizer save 5 MB, and 50 MB/s are enough. */
@@ -42,9 +31,8 @@ export async function launchHolder(
   deps: Deps,
   request: HoldRequest,
   env: Env = deps.env,
-): Promise<HolderStart & HolderReply> {
-  const errand: Errand = { wish: request, nodeOptions: env["NODE_OPTIONS"] ?? null };
-  const bytes = encode({ ...errand });
+): Promise<HolderStart & Pick<LaunchMessages, "warnings">> {
+  const bytes = encodeRequest({ hold: request, nodeOptions: env["NODE_OPTIONS"] ?? null });
   const log = openHolderLog(join(runtimeDir(deps.state, env), "holders.log"));
   try {
     const file = fileURLToPath(new URL("holder.js", import.meta.url));
@@ -59,13 +47,13 @@ export async function launchHolder(
     const failed = new Promise<never>((_resolve, reject) => {
       child.once("error", (cause) => reject(notStarted(deps, String(cause), cause)));
     });
-    const pipe = child.stdio[ERRAND_FD] as Socket | null | undefined;
+    const pipe = child.stdio[LAUNCH_FD] as Socket | null | undefined;
     if (pipe === null || pipe === undefined) return await failed;
     pipe.write(bytes);
-    const answer = await Promise.race([answerOf(pipe), failed]);
+    const reply = await Promise.race([readReply(pipe), failed]);
     child.unref();
     pipe.destroy();
-    return understood(deps, answer);
+    return startIn(deps, reply);
   } finally {
     closeSync(log);
   }
@@ -80,47 +68,27 @@ export function detachedEnv(env: Env): Record<string, string> {
   return kept;
 }
 
-/** Null: the holder ended without an answer. */
-function answerOf(pipe: Socket): Promise<JsonObject | null> {
-  const reader = new FrameReader();
-  return new Promise((resolve) => {
-    pipe.on("error", () => resolve(null));
-    pipe.once("close", () => resolve(null));
-    pipe.on("data", (chunk: Buffer) => {
-      try {
-        const [answer] = reader.read(chunk);
-        if (answer !== undefined) resolve(answer);
-      } catch {
-        resolve(null);
-      }
-    });
-  });
-}
-
-function understood(deps: Deps, answer: JsonObject | null): HolderStart & HolderReply {
-  if (answer === null) throw notStarted(deps, "it ended without a word");
-  const warnings = arrayIn(answer, "warnings").map(String);
-  for (const note of warnings) deps.log.warn(note);
-  for (const note of arrayIn(answer, "notes")) deps.log.info(String(note));
-  const error = fieldIn(answer, "error");
-  if (error !== undefined) throw decodeFault(error) ?? notStarted(deps, "a bug in Reprise");
-  const [handle, runId] = [stringIn(answer, "handle"), stringIn(answer, "runId")];
-  const attempt = numberIn(answer, "attempt");
-  if (handle === undefined || runId === undefined || attempt === undefined)
-    throw notStarted(deps, "it gave no answer that makes sense");
-  const parent = stringIn(answer, "parent");
-  return { handle, runId, attempt, warnings, ...(parent === undefined ? {} : { parent }) };
+/** Passes on the holder's messages; throws its Fault. */
+function startIn(deps: Deps, reply: LaunchReply | null): HolderStart & Pick<LaunchMessages, "warnings"> {
+  if (reply === null) throw notStarted(deps, "it ended without a reply");
+  const { result, warnings, notes } = reply;
+  for (const warning of warnings) deps.log.warn(warning);
+  for (const note of notes) deps.log.info(note);
+  if (result instanceof Fault) throw result;
+  if (result === "bug") throw notStarted(deps, "a bug in Reprise");
+  if (result === "incomplete") throw notStarted(deps, "its reply is incomplete");
+  return { ...result, warnings };
 }
 
 function notStarted(deps: Deps, why: string, cause?: unknown): Fault {
   const path = join(runtimeDir(deps.state, deps.env), "holders.log");
-  return new Fault("spawn_failed", `The process that holds the agent did not start: ${why}. See ${path}.`, {
+  return new Fault("spawn_failed", `The holder of the agent did not start: ${why}. See ${path}.`, {
     facts: { path },
     cause,
   });
 }
 
-/** The log of holders whose starter is gone. Starts over when it has become long. */
+/** The log of holders whose launcher has ended. Starts over when it is too long. */
 function openHolderLog(path: string): number {
   const fd = openLog(path);
   if (fstatSync(fd).size > LOG_BYTES) ftruncateSync(fd);

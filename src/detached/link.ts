@@ -9,7 +9,7 @@ import { fieldIn, isObject, type JsonObject, numberIn, objectIn, stringIn } from
 import type { Deps, StopRequest } from "../run/run.ts";
 import { identityIn } from "../store/store.ts";
 import { type Connection, connect } from "../ipc/ipc.ts";
-import type { SendResult } from "./typist.ts";
+import type { SendResult } from "./message-typer.ts";
 
 export interface HolderLink extends AsyncDisposable {
   readonly hello: {
@@ -74,7 +74,7 @@ export async function openHolder(deps: Deps, run: RunRecord): Promise<HolderLink
   connection.close();
   throw new Fault(
     "no_answer",
-    `The holder of run ${run.handle} (pid ${identity.pid}) speaks another language.`,
+    `The holder of run ${run.handle} (pid ${identity.pid}) uses an incompatible protocol version. Stop it: reprise stop ${run.handle}`,
   );
 }
 
@@ -94,7 +94,7 @@ async function reach(
 function noAnswer({ handle }: RunRecord, pid: number): Fault {
   return new Fault(
     "no_answer",
-    `The process that holds run ${handle} does not answer (pid ${pid}). Its agent may be alive; \`reprise stop ${handle}\` ends both.`,
+    `The holder of run ${handle} (pid ${pid}) does not answer. Its agent may be alive. End both: reprise stop ${handle}`,
     { facts: { handle, pid } },
   );
 }

@@ -1,7 +1,7 @@
 /** A UI's modes and queries, however its output is cut into chunks. */
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { Modes, Unquestioning } from "./modes.ts";
+import { Modes, QueryFilter } from "./modes.ts";
 
 const bytes = (text: string) => Buffer.from(text, "utf8");
 
@@ -89,6 +89,6 @@ describe("questions", () => {
 });
 
 function shown(chunks: readonly Buffer[]): string {
-  const filter = new Unquestioning();
+  const filter = new QueryFilter();
   return Buffer.concat([...chunks.map((chunk) => filter.read(chunk)), filter.rest()]).toString("utf8");
 }

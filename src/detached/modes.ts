@@ -46,7 +46,7 @@ export class Modes {
 }
 
 /** Removes the queries from output that a terminal shows later: the UI no longer waits for answers. */
-export class Unquestioning {
+export class QueryFilter {
   readonly #scanner = new Scanner();
 
   read(chunk: Buffer): Buffer {

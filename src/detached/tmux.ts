@@ -30,7 +30,7 @@ const SETTINGS = [
 
 /** Resolves when the user left or the client inside ended. The handle is `[0-9a-f]{8}`. */
 export async function attachInTmux(deps: Deps, tmux: string, handle: string): Promise<void> {
-  if (!/^[0-9a-f]{8}$/.test(handle)) throw new Fault("handle_invalid", "This is no handle.");
+  if (!/^[0-9a-f]{8}$/.test(handle)) throw new Fault("handle_invalid", "This is not a handle.");
   const server = ["-S", join(runtimeDir(deps.state, deps.env), "tmux.sock"), "-f", "/dev/null"];
   const env = withoutTmux(deps.env);
   const ask = (...words: string[]) =>

@@ -17,6 +17,7 @@ import {
 import { randomBytes } from "node:crypto";
 import { basename, dirname, join } from "node:path";
 import { pathToFileURL } from "node:url";
+import { errorCode } from "../core/errno.ts";
 import { Fault } from "../core/faults.ts";
 import type { FileEntry, NewLines, DatabaseRow, SessionFiles } from "../engines/engine.ts";
 
@@ -204,8 +205,7 @@ export async function setAside(path: string, nowMs: number): Promise<string> {
 }
 
 function restoreFault(cause: unknown, to: string): Fault {
-  const code =
-    cause instanceof Error && "code" in cause && typeof cause.code === "string" ? cause.code : "unknown";
+  const code = errorCode(cause) ?? "unknown";
   const facts = { path: to, code };
   if (code === "EEXIST") {
     return new Fault("storage_failed", `${to} exists already and is left as it is. Move it away first.`, {

@@ -12,13 +12,20 @@ import {
   describe,
   type Given,
   type Grammar,
-  override,
-  type Parsed,
+  lastWins,
   parseArgs,
+  type Parsed,
   render,
-  splitForResume,
 } from "./grammar.ts";
-import { moreRights, scaleOf } from "./rights.ts";
+import {
+  assertNotWider,
+  isRepeated,
+  moreRights,
+  rightOf,
+  sameOption,
+  sameValues,
+  scaleOf,
+} from "./rights.ts";
 
 export interface EngineAttemptOptions {
   /** The user's first arguments, parsed. */
@@ -42,6 +49,106 @@ export function engineAttemptOptions(grammar: Grammar, ask: AttemptRequest): Eng
   const options = [...root, ...before, ...after];
   const words = merged.words.length === 0 ? [] : [JSON.stringify(merged.words.join(" "))];
   return { given, options, report: reportOf(options, [...describe(dropped), ...words]) };
+}
+
+/** Options of `parsed` that a resume carries, by required position, and those that it leaves out. */
+export function splitForResume(
+  parsed: Parsed,
+  mode: "headless" | "ui" = "headless",
+): {
+  readonly root: readonly Given[];
+  readonly before: readonly Given[];
+  readonly after: readonly Given[];
+  readonly dropped: readonly Given[];
+} {
+  const root: Given[] = [];
+  const before: Given[] = [];
+  const after: Given[] = [];
+  const dropped: Given[] = [];
+  for (const given of lastWins(parsed.options)) {
+    const { spec } = given;
+    if (spec?.bears !== undefined && given.native === undefined) dropped.push(given);
+    else if (spec?.only !== undefined && spec.only !== mode) {
+      assertDroppable(given, mode);
+      dropped.push(given);
+    } else {
+      assertKeepable(given);
+      const stoodFirst = spec === null && given.depth === 0 && parsed.commands.length > 0;
+      if (spec?.place === "root" || stoodFirst) root.push(given);
+      else (spec?.place === "before" ? before : after).push(given);
+    }
+  }
+  return { root, before, after, dropped };
+}
+
+/** The recorded options, overridden by the native options of one attempt. Refuses wider rights (I12). */
+export function override(recorded: Parsed, native: Parsed): Parsed {
+  const [word] = [...native.commands, ...native.words];
+  if (word !== undefined) {
+    throw new Fault("usage", `--native takes options, not words: ${JSON.stringify(word)}.`);
+  }
+  let options = [...recorded.options];
+  for (const given of native.options) {
+    const bears = given.spec?.bears;
+    if (bears !== undefined && bears !== "once") {
+      throw new Fault("usage", `--native cannot set ${given.name}: Reprise sets the ${bears} itself.`, {
+        facts: { option: given.name },
+      });
+    }
+    assertKeepable(given);
+    const counted = lastWins(recorded.options);
+    assertNotWider(counted, given);
+    // In its old place it keeps its meaning; at the end it could override a later option.
+    if (bears === undefined && rightOf(given) !== null && isRepeated(counted, given)) continue;
+    const scale = scaleOf(given);
+    options = options.filter(
+      (other) =>
+        !(sameOption(other, given) && (given.spec?.repeatable === undefined || sameValues(other, given))) &&
+        (scale === null || scaleOf(other) !== scale),
+    );
+    options.push({ ...given, native: true });
+  }
+  return { ...recorded, options };
+}
+
+/** `given` with an attempt's native options made permanent (`--keep`), within I12. */
+export function keepNative(
+  { grammar }: { readonly grammar: Grammar },
+  given: readonly string[],
+  native: readonly string[],
+  noPrompt: boolean,
+): string[] {
+  const recorded = parseArgs(grammar, given, noPrompt);
+  const { commands, options, words } = override(recorded, parseArgs(grammar, native, true));
+  const at = (depth: number) =>
+    render(options.filter((option) => option.native === undefined && option.depth === depth));
+  return [
+    ...commands.flatMap((command, depth) => [...at(depth), command]),
+    ...at(commands.length),
+    ...render(options.filter((option) => option.native === true && option.spec?.bears === undefined)),
+    ...(words.length === 0 ? [] : ["--", ...words]),
+  ];
+}
+
+function assertKeepable({ incomplete, name, spec }: Given): void {
+  if (incomplete === true) {
+    throw unkept(name, `The option ${name} was given without its value, so it cannot be kept.`);
+  }
+  if (spec?.refuse !== undefined) {
+    throw unkept(name, `The option ${name} cannot be kept on a resume: ${spec.refuse}.`);
+  }
+}
+
+/** An option that the other mode does not accept may be left out only if no limit depends on it (I12). */
+function assertDroppable(given: Given, mode: "headless" | "ui"): void {
+  const right = rightOf(given);
+  if (right === null || right === "extra") return;
+  const where = mode === "ui" ? "in the engine's UI" : "without the engine's UI";
+  throw unkept(given.name, `The option ${given.name} affects the run's rights and is not accepted ${where}.`);
+}
+
+function unkept(option: string, message: string): Fault {
+  return new Fault("option_unkept", message, { facts: { option } });
 }
 
 /** Removes an option that the engine's file renders itself, and reports it. */
@@ -92,7 +199,7 @@ export function accessOptions(
   if (profile !== null && level === "read") {
     throw new Fault(
       "engine_cannot",
-      `${engine.title} is told ${profile}, and access "read" would switch that off. ` +
+      `${engine.title} follows ${profile}, and access "read" would switch that off. ` +
         `Choose access "edit" to work with it, or give ${(modes.read ?? []).join(" ")} after -- to work without it.`,
       { facts: { engine: engine.id, access: level, profile } },
     );

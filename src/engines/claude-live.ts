@@ -6,7 +6,7 @@ import type { Activity, Trouble, TroubleKind } from "../core/events.ts";
 import { arrayIn, type JsonObject, numberIn, objectIn, parseObject, stringIn } from "../lib/json.ts";
 import { PATTERNS } from "./claude-output.ts";
 import { registryEntry, type RegistryEntry, transcriptOf } from "./claude-store.ts";
-import type { LiveUi, SessionFiles, UiMark, UiState, UiTurn, SessionPlace } from "./engine.ts";
+import type { LiveUi, SessionFiles, UiMark, UiState, UiTurn, SessionPlace } from "./session-store.ts";
 import { troubleOf } from "./troubles.ts";
 
 /** One line may hold an attachment of 60 KB; larger growth between two looks is read from its end. */

@@ -11,7 +11,7 @@ import {
   OPENING_CHARACTERS,
   type SessionFiles,
   type SessionPlace,
-} from "./engine.ts";
+} from "./session-store.ts";
 
 /** Attachments before the first message are large: a one-turn transcript has about 134 KB. */
 const PART_BYTES = 524_288;
@@ -156,7 +156,7 @@ function slug(cwd: string): string {
 
 interface Look {
   readonly messages: boolean;
-  /** Nothing but what Claude writes in front of the first message. */
+  /** Only lines that Claude writes before the first message. */
   readonly blank: boolean;
   readonly cwd: string | null;
   readonly createdAtMs: number | null;

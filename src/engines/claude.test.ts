@@ -3,7 +3,7 @@ import { fakeFiles } from "../../test/session-files.ts";
 import { Fault } from "../core/faults.ts";
 import { claude } from "./claude.ts";
 import type { AttemptRequest } from "./engine.ts";
-import { keepNative } from "./grammar.ts";
+import { keepNative } from "./attempt-options.ts";
 
 const ID = "f788f144-79be-49f4-8d89-a0df704c4501";
 const OTHER = "3991e4ef-458b-4331-8b9e-8348dd14668a";

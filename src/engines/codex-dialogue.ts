@@ -18,12 +18,12 @@ import {
   describe,
   type Given,
   has,
-  override,
+  lastWins,
   parseArgs,
   render,
   valueOf,
 } from "./grammar.ts";
-import { lastWins } from "./rights.ts";
+import { override } from "./attempt-options.ts";
 
 /** Options that the server accepts itself. */
 const OWN = ["--config", "--enable", "--disable", "--strict-config"];

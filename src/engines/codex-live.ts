@@ -6,7 +6,7 @@ import type { Activity, Trouble } from "../core/events.ts";
 import { arrayIn, fieldIn, isObject, type JsonObject, objectIn, parseObject, stringIn } from "../lib/json.ts";
 import { troubleIn } from "./codex-server-output.ts";
 import { findRollout } from "./codex-store.ts";
-import type { LiveUi, SessionFiles, UiMark, UiState, SessionPlace } from "./engine.ts";
+import type { LiveUi, SessionFiles, UiMark, UiState, SessionPlace } from "./session-store.ts";
 
 const PART_BYTES = 1_048_576;
 const SLACK_MS = 1_000;

@@ -9,11 +9,12 @@ import {
   type Grammar,
   type Guard,
   has,
+  lastWins,
   parseArgs,
   type Parsed,
   valueOf,
 } from "./grammar.ts";
-import { lastWins, rightOf, scaleOf } from "./rights.ts";
+import { rightOf, scaleOf } from "./rights.ts";
 
 /** Wider is higher. `--yolo` overrides `-s`, so all of them share one scale. */
 const SANDBOX = ["read-only", "workspace-write", "--approve-for-me", "danger-full-access", "--yolo"];
@@ -136,7 +137,7 @@ export function heldRights(ask: AttemptRequest, asked: Parsed): readonly Given[]
   if (rights.length === 0 && rightsUnknown !== undefined && !told) {
     throw new Fault(
       "option_unkept",
-      `The run was started without -s, and the sandbox its conversation began with cannot be told: ${rightsUnknown}. ` +
+      `The run was started without -s, and the first sandbox of its conversation is unknown: ${rightsUnknown}. ` +
         `Codex would take today's default, which may be wider. Give --native ${NARROWEST.join(" --native ")} to continue with the narrowest.`,
       { facts: { option: "-s" } },
     );
@@ -166,7 +167,7 @@ function wholeProfile(held: readonly Given[], asked: Parsed): readonly Given[] {
   if (isWhole) return held;
   throw new Fault(
     "option_unkept",
-    `${began}, and its rules cannot be told from the session, so they cannot be kept. Start a new run instead.`,
+    `${began}, and the session does not show its rules, so Reprise cannot keep them. Start a new run instead.`,
     { facts: { option: "default_permissions", profile: name } },
   );
 }
@@ -332,7 +333,7 @@ function describeProfile(key: string): string | null | undefined {
     : `${profile} → its rules as the conversation began`;
 }
 
-/** An option names a sandbox that may write. `unknown`: what is said of a sandbox that Reprise does not know. */
+/** Whether an option names a sandbox that may write. `unknown`: the answer for a sandbox that Reprise does not know. */
 export function mayWrite(parsed: Parsed, unknown = false): boolean {
   return lastWins(parsed.options).some((option) => {
     const right = rightOf(option);

@@ -227,7 +227,7 @@ function widerThan({ cwd, sandbox, approval, ...limits }: DialoguePlan, result: 
     reviewer: stringIn(result, "approvalsReviewer") ?? "user",
   };
   const refuse = (option: string, has: string, wants: string) =>
-    `Codex would go on with ${option} ${has} instead of ${wants}, so Reprise sent it no message.`;
+    `Codex would continue with ${option} ${has} instead of ${wants}, so Reprise sent it no message.`;
   if (held.cwd !== cwd) return refuse("-C", held.cwd, cwd);
   if (!within(SANDBOXES, held.sandbox, sandbox)) return refuse("-s", held.sandbox, sandbox);
   if (limits.network === false && fieldIn(box, "networkAccess") === true)

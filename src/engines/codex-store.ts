@@ -14,7 +14,7 @@ import {
   OPENING_CHARACTERS,
   type SessionFiles,
   type SessionPlace,
-} from "./engine.ts";
+} from "./session-store.ts";
 
 /** The first line holds the model's instructions, about 22 KB in 0.166. */
 const HEAD_BYTES = 262_144;
@@ -83,12 +83,12 @@ async function readRollout(path: string, files: SessionFiles): Promise<Rollout> 
   return { path, head, size: entry?.size ?? 0, updatedAtMs: entry?.mtimeMs ?? null };
 }
 
-/** The first turn, where it is longer than the head. Null: the head has all there is to read. */
+/** The first turn if it is longer than the head. Null: the head holds the whole file. */
 async function restOf({ path, size }: Rollout, files: SessionFiles): Promise<string | null> {
   return size <= HEAD_BYTES ? null : ((await files.head(path, FIRST_TURN_BYTES)) ?? "");
 }
 
-/** Without one whole line there is nothing to continue; with one that is not Codex's, something was destroyed. */
+/** Without a whole line there is no conversation. A line in another format means that something destroyed the file. */
 function neverBegun({ path, head }: Rollout): Located {
   const whole = head.includes("\n");
   const why = whole
@@ -97,7 +97,7 @@ function neverBegun({ path, head }: Rollout): Located {
   return { state: "unusable", path, why, damaged: whole };
 }
 
-/** `exec resume` would go on in it without a word, as if nothing had been lost (0.166). */
+/** `exec resume` continues such a session without a warning, as if nothing had been lost (0.166). */
 function blank(path: string, { rights, rightsUnknown }: Rights): Located {
   const why = "it holds no message: Codex was ended before it wrote down the first one";
   return {
@@ -107,11 +107,11 @@ function blank(path: string, { rights, rightsUnknown }: Rights): Located {
   };
 }
 
-/** In front of the first message 0.166 writes what it is, that a turn began, its own context, and the turn's settings. */
+/** Before the first message 0.166 writes the session's header, the start of a turn, its context and its settings. */
 async function holdsMessage(rollout: Rollout, files: SessionFiles): Promise<boolean> {
   if (hasMessage(rollout.head)) return true;
   const more = await restOf(rollout, files);
-  // What is too long to be read here is no empty conversation.
+  // A turn that is too long for this look is not an empty conversation.
   return more !== null && (rollout.size > FIRST_TURN_BYTES || hasMessage(more));
 }
 
@@ -123,7 +123,7 @@ function hasMessage(text: string): boolean {
   });
 }
 
-/** The model hears response items alone; of a message that its own event tells, that is enough. */
+/** The model sees only response items; for a message, its own event is proof enough. */
 function isSaid(type: string | undefined, payload: JsonObject | undefined): boolean {
   const kind = stringIn(payload, "type") ?? "";
   if (type === "event_msg") return MESSAGES.has(stringIn(objectIn(payload, "item"), "type") ?? kind);
@@ -146,7 +146,7 @@ type Rights = Pick<Extract<Located, { state: "present" }>, "rights" | "rightsUnk
 async function rightsIn(rollout: Rollout, files: SessionFiles): Promise<Rights> {
   const context = contextIn(rollout.head) ?? contextIn((await restOf(rollout, files)) ?? "");
   if (context === undefined) {
-    // No turn ever began, so none had any rights; the options of the start are all there is to hold.
+    // No turn ever began, so none had any rights; only the options of the start limit a later one.
     return rollout.size <= FIRST_TURN_BYTES ? {} : { rightsUnknown: "its file shows no turn's context" };
   }
   const profile = profileIn(context);

@@ -1,8 +1,8 @@
 /**
- * Trust of Codex 0.166. In a trusted folder Codex takes settings, programs and rules from the project's `.codex`; the
- * programs run outside the sandbox, and so does what the rules allow. Each folder from the checkout down to the one it
- * works in is judged by its own name, then by that of the checkout, then by that of the main checkout. Where neither the
- * folder nor the main checkout is named, a sandbox that may write makes Codex trust by itself.
+ * Trust of Codex 0.166. In a trusted folder Codex takes settings, programs and rules from the project's `.codex`; these
+ * programs, and commands that the rules allow, run outside the sandbox. Codex judges each folder from the checkout down to
+ * its working directory by the folder's name, then by the checkout's, then by the main checkout's. If its config names
+ * neither the folder nor the main checkout, a sandbox that may write makes Codex trust the folder.
  */
 import { dirname, resolve } from "node:path";
 import type { FolderTrust } from "../core/records.ts";
@@ -21,7 +21,7 @@ export const folderTrust: NonNullable<Engine["folderTrust"]> = {
   workplace: (args, cwd) => workplaceOf(parseArgs(grammar, args), cwd),
   in(texts, folders, args) {
     const given = levelsOf(parseArgs(grammar, args).options);
-    // What cannot be read may take trust away.
+    // An unreadable option may take trust away.
     if (given === null) return "untrusted";
     const files = texts.map((text) => [...levelsIn(text)]);
     return trustIn(new Map([...files.toReversed().flat(), ...given]), folders);
@@ -33,7 +33,7 @@ function trustIn(levels: Levels, [cwd, ...checkouts]: Folders): FolderTrust {
   const own = levels.get(cwd);
   const outer = checkouts.map((folder) => levels.get(folder)).find((level) => level !== undefined);
   if (own === undefined && outer === undefined) return "unset";
-  // Trust in a part of a checkout is not trust in what the whole brings.
+  // Trust in a part of a checkout does not cover the settings of the whole.
   const whole = checkouts.length === 0 ? own : outer;
   return (own ?? outer) === "trusted" && whole === "trusted" ? "trusted" : "untrusted";
 }
@@ -77,7 +77,7 @@ function addLevels(levels: Map<string, string>, path: readonly string[], leaves:
 
 const TABLE = /^\[\s*projects\s*(?:\.\s*("(?:[^"\\]|\\.)*"|'[^']*')\s*)?\]/;
 
-/** What a config file says. A folder in a spelling that is not read counts as not named. */
+/** The levels in a config file. A folder in a spelling that Reprise cannot read counts as not named. */
 function levelsIn(text: string): Levels {
   const levels = new Map<string, string>();
   let path: readonly string[] | null = [];
@@ -161,13 +161,15 @@ function foldersOf(ask: AttemptRequest, parsed: Parsed): Folders {
 }
 
 /**
- * The option by which a later attempt does not trust a folder that was not trusted when the run was started. It is to
- * stand behind all others, since the last `projects` counts, so it repeats what the run's own options say of other folders.
+ * The option by which a later attempt does not trust a folder that was not trusted when the run was started. It must
+ * follow all others, since the last `projects` counts, so it repeats the levels that the run's own options give other
+ * folders.
  */
 export function heldTrust(ask: AttemptRequest, asked: Parsed): readonly Given[] {
   const { folderTrust: folder, rights = [] } = ask;
   if (folder === undefined || folder === "trusted" || ask.trustCwd) return [];
-  // With no sandbox named Codex would let the agent write to an untrusted folder, as it would not to one it knows nothing of.
+  // Without a sandbox option, Codex lets the agent write to an untrusted folder, but not to a folder that no config
+  // names.
   if (rights.length === 0 && !saysSandbox(asked)) return [];
   const levels = levelsOf(asked.options);
   if (levels === null) throw unreadable(asked);
@@ -196,7 +198,7 @@ function unreadable({ options }: Parsed): Fault {
   );
 }
 
-/** With its folders untrusted Codex neither trusts them nor records that it does, whatever its config says. */
+/** Codex neither trusts these folders nor records trust for them, whatever its config says. */
 function projects(levels: Levels): string {
   const entries = [...levels].map(([name, level]) => `${JSON.stringify(name)}={trust_level="${level}"}`);
   return `projects={${entries.join(",")}}`;
@@ -213,7 +215,7 @@ function profileWrites({ options }: Parsed, cwd: string): boolean {
     `permissions.${settingIn(options, "default_permissions") ?? ""}.filesystem`,
   );
   const covers = (path: string) => path === "/" || cwd === path || cwd.startsWith(`${path}/`);
-  // One rule behind the other, so that no text takes long to read.
+  // Rules match one after the other, so that hostile text costs linear time.
   const [nearest] = [...(rules ?? "").slice(1).matchAll(/("(?:[^"\\]|\\.)*")="(\w+)",?/gy)]
     .map(([, key = "", access]) => ({ path: textOf(key) ?? "", access }))
     .map(({ path, access }) => ({ path: path === ":root" ? "/" : path, access }))
@@ -222,7 +224,7 @@ function profileWrites({ options }: Parsed, cwd: string): boolean {
   return nearest?.access === "write";
 }
 
-/** What Codex's config and these options together say of the folder; null: they cannot be read. */
+/** The folder's level from Codex's config and these options. Null: Reprise cannot read them. */
 export function trustNamed(ask: AttemptRequest, parsed: Parsed): FolderTrust | null {
   const { folderTrust: folder = "unset" } = ask;
   const levels = levelsOf(parsed.options);
@@ -236,7 +238,7 @@ export function trustWarning(ask: AttemptRequest, parsed: Parsed): { warnings?: 
   const isSaid = ask.trustCwd || (named !== null && named !== "unset");
   if (isSaid || !mayWrite(parsed, true)) return {};
   const folders = foldersOf(ask, parsed);
-  // A checkout is known by the main one, a folder without a repository by itself.
+  // Codex records trust for the main checkout, or for a folder without a repository.
   const place = folders.at(-1) ?? folders[0];
   const isBare = ask.folders?.length === 1;
   const option = projects(new Map([...(levelsOf(parsed.options) ?? []), [place, "untrusted"]]));

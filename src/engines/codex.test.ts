@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { Fault } from "../core/faults.ts";
 import { codex } from "./codex.ts";
 import type { AttemptRequest } from "./engine.ts";
-import { keepNative } from "./grammar.ts";
+import { keepNative } from "./attempt-options.ts";
 import { fakeFiles } from "../../test/session-files.ts";
 
 const ID = "01a1dd0a-a544-73b2-b8f5-4b79ca6d17f0";

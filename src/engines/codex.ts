@@ -1,7 +1,7 @@
 /** OpenAI Codex CLI, driven through `codex exec --json`. Notes and quirks: docs/engines/codex.md */
 import { join } from "node:path";
 import { Fault } from "../core/faults.ts";
-import { afterDashes, withMessage } from "./attempt-options.ts";
+import { afterDashes, withMessage, override, splitForResume } from "./attempt-options.ts";
 import { dialogueCommand, isDialogue } from "./codex-dialogue.ts";
 import { sessionIn } from "./codex-server.ts";
 import { codexActivity, codexTookUp } from "./codex-live.ts";
@@ -24,13 +24,11 @@ import {
   describe,
   type Given,
   has,
-  override,
-  type Parsed,
+  lastWins,
   parseArgs,
+  type Parsed,
   render,
-  splitForResume,
 } from "./grammar.ts";
-import { lastWins } from "./rights.ts";
 import { CODEX_ENV } from "./guarded-env.ts";
 
 export const codex: Engine = {
@@ -233,7 +231,8 @@ function again(ask: AttemptRequest, verb: "resume" | "fork"): Command {
     const args = withMessage(message, (text) => [verb, ...options, session, ...afterDashes(text)]);
     return { ...shared, ...args, stdin: null, headless: false, structured: false };
   }
-  if (message === null) throw new Fault("message_invalid", "Codex needs a message to go on without its UI.");
+  if (message === null)
+    throw new Fault("message_invalid", "Codex needs a message to continue without its UI.");
   const args = [
     ...render(root),
     "exec",

@@ -7,18 +7,9 @@ import type { EngineConfig } from "../core/config.ts";
 import type { EngineEvent, Stream } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import { fieldIn, hasDuplicateKeys, type JsonObject, parseObject } from "../lib/json.ts";
-import { withMessage } from "./attempt-options.ts";
+import { withMessage, override, splitForResume } from "./attempt-options.ts";
 import { type AttemptRequest, type Command, type Engine, SILENT } from "./engine.ts";
-import {
-  assertNoPrompt,
-  describe,
-  type Grammar,
-  type OptionSpec,
-  override,
-  parseArgs,
-  render,
-  splitForResume,
-} from "./grammar.ts";
+import { assertNoPrompt, describe, type Grammar, type OptionSpec, parseArgs, render } from "./grammar.ts";
 import { troubleOf } from "./troubles.ts";
 
 /** Only the options that name a session in a template are known. */

@@ -5,7 +5,7 @@ import { Fault } from "../core/faults.ts";
 import { demo } from "./demo.ts";
 import type { AttemptRequest } from "./engine.ts";
 import { ENGINES } from "./engines.ts";
-import { keepNative } from "./grammar.ts";
+import { keepNative } from "./attempt-options.ts";
 
 const ID = "11111111-1111-4111-8111-111111111111";
 const NEW = "22222222-2222-4222-8222-222222222222";

@@ -6,31 +6,22 @@ import { isAbsolute, join } from "node:path";
 import type { TroubleKind } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import { parseObject, stringIn } from "../lib/json.ts";
-import { withMessage } from "./attempt-options.ts";
+import { withMessage, override, splitForResume } from "./attempt-options.ts";
 import { DEMO_ID, demoReader } from "./demo-output.ts";
-import {
-  type AttemptRequest,
-  type Command,
-  type Engine,
-  type FoundSession,
-  OPENING_CHARACTERS,
-  type SessionFiles,
-  SILENT,
-} from "./engine.ts";
+import { type AttemptRequest, type Command, type Engine, SILENT } from "./engine.ts";
+import { type FoundSession, OPENING_CHARACTERS, type SessionFiles } from "./session-store.ts";
 import {
   assertComplete,
   assertNoPrompt,
   describe,
   type Grammar,
   has,
-  override,
-  type Parsed,
+  lastWins,
   parseArgs,
+  type Parsed,
   render,
-  splitForResume,
   valueOf,
 } from "./grammar.ts";
-import { lastWins } from "./rights.ts";
 
 /** Not on PATH: at spawn, this name becomes the running Node and `demo-agent.js` of this package. */
 export const DEMO_PROGRAM = "reprise-demo-agent";

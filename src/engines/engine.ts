@@ -7,7 +7,6 @@
 import type { Access } from "../core/config-issues.ts";
 import type { Env } from "../core/deps.ts";
 import type {
-  Activity,
   QuestionAnswer,
   DeniedCall,
   EngineEvent,
@@ -19,6 +18,27 @@ import type {
 import type { AttemptKind, AttemptRecord, FolderTrust, ProcessIdentity } from "../core/records.ts";
 import type { Given, Grammar } from "./grammar.ts";
 import type { GuardedEnv } from "./guarded-env.ts";
+import type {
+  FoundSession,
+  HolderHint,
+  LiveUi,
+  Located,
+  SessionFiles,
+  SessionPlace,
+  UiState,
+} from "./session-store.ts";
+
+export type {
+  DatabaseRow,
+  FileEntry,
+  FoundSession,
+  LiveUi,
+  Located,
+  NewLines,
+  SessionFiles,
+  UiState,
+} from "./session-store.ts";
+export { OPENING_CHARACTERS } from "./session-store.ts";
 
 export interface Engine {
   /** Stored with every run. Public API: never renamed. */
@@ -52,9 +72,9 @@ export interface Engine {
   readonly grammar: Grammar;
   /** Options that restrict agents without a UI to a level of access. Absent: the engine has no such modes. */
   readonly access?: AccessModes;
-  /** The least rights, for a run that did not name its own when they cannot be told any more (I12). */
+  /** The least rights, for a run without rights options whose first rights are no longer known (I12). */
   readonly narrowest?: readonly string[];
-  /** A command line with these words prints every tool call. Absent: nothing tells that no tool was called. */
+  /** A command line with these words prints every tool call. Absent: the output may leave tool calls out. */
   readonly tellsTools?: readonly string[];
   /** Variables that give or take rights: a resume must see them as the start did (I12). */
   readonly rightsEnv?: readonly string[];
@@ -67,20 +87,20 @@ export interface Engine {
    * (I12).
    */
   readonly folderTrust?: {
-    /** Settings, below the engine's home or absolute; what the first says of a folder counts. */
+    /** Settings files, below the engine's home or absolute; the first that names a folder decides. */
     readonly files: readonly string[];
     /** The directory where the agent works with these arguments. */
     workplace(args: readonly string[], cwd: string): string;
     /**
-     * What such files, and these arguments over them, say of the first of these folders: then come its checkout and, of a
-     * worktree, the main one.
+     * The level of the first of these folders by the files, overridden by the arguments. Its checkout follows, and for a
+     * worktree the main checkout.
      */
     in(
       texts: readonly string[],
       folders: readonly [cwd: string, ...checkouts: string[]],
       args: readonly string[],
     ): FolderTrust;
-    /** Where the settings say nothing the UI asks, and goes on only in a folder that the user trusts. */
+    /** For a folder that no settings name, the UI asks and continues only if the user trusts the folder. */
     readonly uiAsks: true;
   };
   /** Variables whose unknown members may affect rights. Absent: the engine has no prefix. */
@@ -214,21 +234,21 @@ export interface AttemptRequest {
   /** The user allows the engine to trust the folder. */
   readonly trustCwd: boolean;
   /**
-   * What the engine's settings and the run's own options said of the folder when the run was first started. Absent: see
+   * The folder's level by the engine's settings and the run's own options at the first start. Absent: see
    * `Engine.folderTrust`.
    */
   readonly folderTrust?: FolderTrust;
-  /** The folder that the agent works in, links resolved, its checkout and, of a worktree, the main one. Absent: not looked up. */
+  /** The agent's folder with links resolved, its checkout and, for a worktree, the main checkout. Absent: not looked up. */
   readonly folders?: readonly [cwd: string, ...checkouts: string[]];
   /** The folder is made for this run, and empty (`--isolate dir`). */
   readonly ownFolder?: true;
-  /** The UI is watched: hooks may be added that tell what it does, and nothing else. */
+  /** Reprise watches the UI: the engine may add hooks that report its activity and do nothing else. */
   readonly watched?: true;
   /** Reprise talks with the agent during the turn, and the agent asks for permission by this policy. */
   readonly dialogue?: { readonly approval: Approval };
 }
 
-/** When an agent asks: for what its sandbox forbids, or never, and then it does without. */
+/** on-request: the agent asks before anything that its sandbox forbids. never: it leaves that out. */
 export type Approval = "on-request" | "never";
 
 export interface Command {
@@ -322,128 +342,3 @@ export interface OutputReader {
 
 /** For text: a model's words may look like any line of the engine, so none is interpreted (I5). */
 export const SILENT: OutputReader = { line: () => [], end: () => [] };
-
-export interface SessionPlace {
-  readonly home: string;
-  readonly cwd: string;
-}
-
-export type Located =
-  | {
-      readonly state: "present";
-      /** The session's file first, which only grows, then files that it depends on. Empty: the store is not files. */
-      readonly files: readonly { readonly path: string; readonly restoreTo: string }[];
-      /** The conversation's directory, if the store records it. */
-      readonly cwd: string | null;
-      readonly updatedAtMs: number | null;
-      /**
-       * A worktree that the engine made and returns to; if it is missing, the agent works in the run's directory
-       * instead.
-       */
-      readonly worktree?: string;
-      /** Native options for the rights that the conversation began with, if the engine does not restore them. */
-      readonly rights?: readonly string[];
-      /** Why those rights are unknown, if the engine does not restore them. */
-      readonly rightsUnknown?: string;
-    }
-  | { readonly state: "absent"; readonly searched: string }
-  /** It is there, but the engine will not continue it, or would without a word of what was said. */
-  | {
-      readonly state: "unusable";
-      readonly path: string;
-      readonly why: string;
-      readonly damaged: boolean;
-      /** The engine was ended before it wrote down the first message. Rights are told as of a session that is present. */
-      readonly blank?: true;
-      readonly rights?: readonly string[];
-      readonly rightsUnknown?: string;
-    }
-  | { readonly state: "unknown"; readonly why: string };
-
-export interface FoundSession {
-  readonly id: string;
-  readonly cwd: string | null;
-  readonly path: string | null;
-  readonly createdAtMs: number | null;
-  readonly updatedAtMs: number | null;
-  /** First words of the conversation, for people. Untrusted text. */
-  readonly title: string | null;
-  /** The first message, cut to `OPENING_CHARACTERS`. Null or absent: unknown. */
-  readonly opening?: string | null;
-}
-
-export const OPENING_CHARACTERS = 4_000;
-
-export interface LiveUi extends Pick<ProcessIdentity, "pid" | "start"> {
-  readonly session: string | null;
-  readonly startedAtMs: number;
-  /** The last result, so that only new data is read. Absent: the first look. */
-  readonly before?: UiState;
-  /** The file to which the hooks of `Command.hooks` append. Absent: no hooks. */
-  readonly hooks?: string;
-  /** The last status that the UI reported to its terminal (OSC 7501), `state=working:app=…`. Absent: none. */
-  readonly status?: string;
-}
-
-export interface UiState {
-  readonly activity: Activity;
-  /** Turns completed since the process began. */
-  readonly turns: number;
-  /** When it changed according to the engine. Null: unknown. */
-  readonly changedAtMs: number | null;
-  /** For the next look; opaque to callers. */
-  readonly mark?: UiMark;
-}
-
-/** The position in an engine's files, and their state up to there. */
-export interface UiMark {
-  /** Of the conversation. Null: no file yet. */
-  readonly path: string | null;
-  readonly offset: number;
-  readonly turn: UiTurn;
-  /** Identifies the last completed turn, which may take several lines. */
-  readonly lastTurn: string | null;
-  readonly hooks: { readonly offset: number; readonly heard: UiTurn | { readonly state: "waiting" } };
-}
-
-/** none: no message since the process began. over: completed, or ended by the user. */
-export type UiTurn =
-  | { readonly state: "none" | "running" | "over" }
-  | { readonly state: "failed"; readonly trouble: Trouble };
-
-export interface HolderHint {
-  readonly pid: number;
-  /** To compare with the live process. Null: the registry does not have it. */
-  readonly start: ProcessIdentity["start"] | null;
-}
-
-/** An engine's access to its session store. Paths are absolute; nothing here throws for a missing file. */
-export interface SessionFiles {
-  /** Entries of a directory; empty if it is missing or unreadable. */
-  list(directory: string): Promise<readonly FileEntry[]>;
-  stat(path: string): Promise<FileEntry | null>;
-  /** The first `bytes` of a file as text. Null: unreadable, or not a regular file. */
-  head(path: string, bytes: number): Promise<string | null>;
-  tail(path: string, bytes: number): Promise<string | null>;
-  /**
-   * Whole lines after the byte `from`, at most the last `bytes`; a file that became shorter is read from its beginning.
-   * The next look continues at `next`.
-   */
-  lines(path: string, from: number, bytes: number): Promise<NewLines | null>;
-  /** Rows of a read-only query on a SQLite file. Null: the file, the table or the library is missing. */
-  rows(database: string, sql: string, values: readonly string[]): Promise<readonly DatabaseRow[] | null>;
-}
-
-export interface NewLines {
-  readonly lines: readonly string[];
-  readonly next: number;
-}
-
-export interface FileEntry {
-  readonly name: string;
-  readonly directory: boolean;
-  readonly size: number;
-  readonly mtimeMs: number;
-}
-
-export type DatabaseRow = Readonly<Record<string, unknown>>;

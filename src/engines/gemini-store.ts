@@ -11,7 +11,7 @@ import {
   OPENING_CHARACTERS,
   type SessionFiles,
   type SessionPlace,
-} from "./engine.ts";
+} from "./session-store.ts";
 
 const MAX_READ = 1_048_576;
 const MAX_LISTED = 500;

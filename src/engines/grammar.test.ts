@@ -7,15 +7,13 @@ import {
   describe as texts,
   type Grammar,
   has,
-  keepNative,
-  override,
-  type Parsed,
+  lastWins,
   parseArgs,
+  type Parsed,
   render,
-  splitForResume,
   valueOf,
 } from "./grammar.ts";
-import { lastWins } from "./rights.ts";
+import { keepNative, override, splitForResume } from "./attempt-options.ts";
 
 const RANKS = ["low", "mid", "high"];
 const rank = (value: string | null) => {

@@ -5,16 +5,6 @@
  * as its value unless that word is the only possible prompt.
  */
 import { Fault } from "../core/faults.ts";
-import {
-  assertNotWider,
-  isRepeated,
-  lastWins,
-  OFF,
-  rightOf,
-  sameOption,
-  sameValues,
-  scaleOf,
-} from "./rights.ts";
 
 export interface OptionSpec {
   /** Every spelling, canonical first: `["--model", "-m"]`. */
@@ -104,6 +94,19 @@ export interface Parsed {
   readonly words: readonly string[];
 }
 
+/** The value of a yargs option that is switched off. */
+export const OFF = "false";
+
+/** The options that count: of a non-repeatable one only the last, in its place. */
+export function lastWins(options: readonly Given[]): readonly Given[] {
+  return options.filter(
+    ({ spec }, at) =>
+      spec === null ||
+      spec.repeatable === true ||
+      !options.some((other, index) => index > at && other.spec === spec),
+  );
+}
+
 export function parseArgs(grammar: Grammar, args: readonly string[], noPrompt = false): Parsed {
   const dashes = args.indexOf("--");
   const before = dashes === -1 ? args : args.slice(0, dashes);
@@ -152,85 +155,6 @@ export function secretsAt(grammar: Grammar, args: readonly string[]): ReadonlyMa
     else if (valuesFor(grammar, last, args.slice(at + 1)).length > 0) found.set(at + 1, 0);
   }
   return found;
-}
-
-/** Options of `parsed` that a resume carries, by required position, and those that it leaves out. */
-export function splitForResume(
-  parsed: Parsed,
-  mode: "headless" | "ui" = "headless",
-): {
-  readonly root: readonly Given[];
-  readonly before: readonly Given[];
-  readonly after: readonly Given[];
-  readonly dropped: readonly Given[];
-} {
-  const root: Given[] = [];
-  const before: Given[] = [];
-  const after: Given[] = [];
-  const dropped: Given[] = [];
-  for (const given of lastWins(parsed.options)) {
-    const { spec } = given;
-    if (spec?.bears !== undefined && given.native === undefined) dropped.push(given);
-    else if (spec?.only !== undefined && spec.only !== mode) {
-      assertDroppable(given, mode);
-      dropped.push(given);
-    } else {
-      assertKeepable(given);
-      const stoodFirst = spec === null && given.depth === 0 && parsed.commands.length > 0;
-      if (spec?.place === "root" || stoodFirst) root.push(given);
-      else (spec?.place === "before" ? before : after).push(given);
-    }
-  }
-  return { root, before, after, dropped };
-}
-
-/** The recorded options, overridden by the native options of one attempt. Refuses wider rights (I12). */
-export function override(recorded: Parsed, native: Parsed): Parsed {
-  const [word] = [...native.commands, ...native.words];
-  if (word !== undefined) {
-    throw new Fault("usage", `--native takes options, not words: ${JSON.stringify(word)}.`);
-  }
-  let options = [...recorded.options];
-  for (const given of native.options) {
-    const bears = given.spec?.bears;
-    if (bears !== undefined && bears !== "once") {
-      throw new Fault("usage", `--native cannot set ${given.name}: Reprise sets the ${bears} itself.`, {
-        facts: { option: given.name },
-      });
-    }
-    assertKeepable(given);
-    const counted = lastWins(recorded.options);
-    assertNotWider(counted, given);
-    // In its old place it keeps its meaning; at the end it could override a later option.
-    if (bears === undefined && rightOf(given) !== null && isRepeated(counted, given)) continue;
-    const scale = scaleOf(given);
-    options = options.filter(
-      (other) =>
-        !(sameOption(other, given) && (given.spec?.repeatable === undefined || sameValues(other, given))) &&
-        (scale === null || scaleOf(other) !== scale),
-    );
-    options.push({ ...given, native: true });
-  }
-  return { ...recorded, options };
-}
-
-/** `given` with an attempt's native options made permanent (`--keep`), within I12. */
-export function keepNative(
-  { grammar }: { readonly grammar: Grammar },
-  given: readonly string[],
-  native: readonly string[],
-  noPrompt: boolean,
-): string[] {
-  const recorded = parseArgs(grammar, given, noPrompt);
-  const { commands, options, words } = override(recorded, parseArgs(grammar, native, true));
-  const at = (depth: number) =>
-    render(options.filter((option) => option.native === undefined && option.depth === depth));
-  return [
-    ...commands.flatMap((command, depth) => [...at(depth), command]),
-    ...at(commands.length),
-    ...render(options.filter((option) => option.native === true && option.spec?.bears === undefined)),
-    ...(words.length === 0 ? [] : ["--", ...words]),
-  ];
 }
 
 /** The first option that makes a resume impossible, and why. Null: no such option. */
@@ -289,7 +213,7 @@ export function assertNoPrompt(parsed: Parsed): void {
   if (prompt === undefined) return;
   throw new Fault(
     "usage",
-    `The native arguments already hold a prompt, ${JSON.stringify(prompt.slice(0, 80))}, and a message was given too: give one of them.`,
+    `The native arguments already hold a prompt, ${JSON.stringify(prompt.slice(0, 80))}, and a message was given as well. Give only one of them.`,
     { facts: { prompt: prompt.slice(0, 80) } },
   );
 }
@@ -434,28 +358,4 @@ function subcommand(grammar: Grammar, path: readonly string[], word: string): st
   const choices = grammar.commands[path.join(" ")] ?? [];
   const found = choices.map((choice) => choice.split("|")).find((names) => names.includes(word));
   return found?.[0] ?? null;
-}
-
-function assertKeepable({ incomplete, name, spec }: Given): void {
-  if (incomplete === true) {
-    throw unkept(name, `The option ${name} was given without its value, so it cannot be kept.`);
-  }
-  if (spec?.refuse !== undefined) {
-    throw unkept(name, `The option ${name} cannot be kept on a resume: ${spec.refuse}.`);
-  }
-}
-
-/** An option that the other mode does not accept may be left out only if no limit depends on it (I12). */
-function assertDroppable(given: Given, mode: "headless" | "ui"): void {
-  const right = rightOf(given);
-  if (right === null || right === "extra") return;
-  const where = mode === "ui" ? "in the engine's UI" : "without the engine's UI";
-  throw unkept(
-    given.name,
-    `The option ${given.name} bears on the run's rights and is not accepted ${where}.`,
-  );
-}
-
-function unkept(option: string, message: string): Fault {
-  return new Fault("option_unkept", message, { facts: { option } });
 }

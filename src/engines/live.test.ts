@@ -8,7 +8,8 @@ import { fakeFiles } from "../../test/session-files.ts";
 import type { Activity } from "../core/events.ts";
 import { claude } from "./claude.ts";
 import { codex } from "./codex.ts";
-import type { Engine, LiveUi, UiState } from "./engine.ts";
+import type { Engine } from "./engine.ts";
+import type { LiveUi, UiState } from "./session-store.ts";
 
 interface Change {
   readonly at: string;

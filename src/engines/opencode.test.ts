@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { fakeFiles } from "../../test/session-files.ts";
 import { Fault } from "../core/faults.ts";
-import type { AttemptRequest, DatabaseRow, SessionFiles } from "./engine.ts";
+import type { AttemptRequest } from "./engine.ts";
+import type { DatabaseRow, SessionFiles } from "./session-store.ts";
 import { opencode } from "./opencode.ts";
 
 const ID = "ses_e22d9232bffeeGCHNmGWFLaPTI";

@@ -6,16 +6,14 @@ import { basename, dirname, join } from "node:path";
 import { Fault } from "../core/faults.ts";
 import { arrayIn, fieldIn, objectIn, parseObject, stringIn } from "../lib/json.ts";
 import { type EngineAttemptOptions, engineAttemptOptions, rewrite, withMessage } from "./attempt-options.ts";
+import type { AttemptRequest, Command, Engine } from "./engine.ts";
 import {
-  type AttemptRequest,
-  type Command,
-  type Engine,
   type FoundSession,
   type Located,
   OPENING_CHARACTERS,
   type DatabaseRow,
   type SessionFiles,
-} from "./engine.ts";
+} from "./session-store.ts";
 import {
   type Given,
   type Grammar,
@@ -134,7 +132,7 @@ export const opencode: Engine = {
     }
     const [row] = rows ?? [];
     if (row === undefined) return { state: "absent", searched: database };
-    // 1.18.33 writes the session, then a message without words, then its parts, and goes on in any of these.
+    // 1.18.33 writes the session, then a message without words, then its parts, and continues any of these.
     if (Number(row["said"]) === 0) {
       const why = "it holds no message: OpenCode was ended before it wrote down the first one";
       return { state: "unusable", path: database, why, damaged: false, blank: true };

@@ -3,20 +3,7 @@
  * this file knows no engine.
  */
 import { Fault } from "../core/faults.ts";
-import type { Given, Guard, Parsed } from "./grammar.ts";
-
-/** The value of a yargs option that is switched off. */
-export const OFF = "false";
-
-/** The options that count: of a non-repeatable one only the last, in its place. */
-export function lastWins(options: readonly Given[]): readonly Given[] {
-  return options.filter(
-    ({ spec }, at) =>
-      spec === null ||
-      spec.repeatable === true ||
-      !options.some((other, index) => index > at && other.spec === spec),
-  );
-}
+import { type Given, type Guard, lastWins, OFF, type Parsed } from "./grammar.ts";
 
 export function assertNotWider(recorded: readonly Given[], given: Given): void {
   const why = whyWider(recorded, given);
@@ -80,7 +67,7 @@ export function moreRights(
   return turned === null ? null : { option: turned, gone: false };
 }
 
-/** The first setting that stands before another one and stood behind it: of two that set the same, the last counts. */
+/** The first setting that now precedes a setting which it used to follow: of two that set the same, the last counts. */
 function otherOrder(before: readonly Given[], after: readonly Given[]): Given | null {
   const isSetting = (given: Given) =>
     typeof given.spec?.guard === "object" && "of" in given.spec.guard && rightOf(given) !== null;

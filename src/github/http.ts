@@ -48,7 +48,7 @@ const YEAR_MS = 366 * 24 * 3_600_000;
 export function githubFetch(options: HttpOptions): Fetch {
   if (options.cacheDirectory !== null) dropOldReplies(options.cacheDirectory, options.now());
   return async (url, init) => {
-    const kept = init.method === "GET" ? readKept(options, url) : null;
+    const kept = init.method === "GET" ? readCached(options, url) : null;
     const ask = kept === null ? init : { ...init, headers: { ...init.headers, "if-none-match": kept.etag } };
     const reply = await send(options, url, ask);
     // An unchanged page may have got a next page.
@@ -60,7 +60,7 @@ export function githubFetch(options: HttpOptions): Fetch {
     }
     const link = reply.headers.get("link");
     const etag = reply.headers.get("etag");
-    if (init.method === "GET" && etag !== null) keep(options, { url, etag, link, body: reply.text });
+    if (init.method === "GET" && etag !== null) cacheReply(options, { url, etag, link, body: reply.text });
     return jsonReply(reply.text, link);
   };
 }
@@ -224,7 +224,7 @@ function garbled(options: HttpOptions, why: string): Fault {
   );
 }
 
-interface Kept {
+interface CachedReply {
   readonly url: string;
   readonly etag: string;
   readonly link: string | null;
@@ -232,10 +232,10 @@ interface Kept {
 }
 
 /** A cached reply, used only after GitHub confirms, for the current token, that it has not changed. */
-function readKept(options: HttpOptions, url: string): Kept | null {
+function readCached(options: HttpOptions, url: string): CachedReply | null {
   if (options.cacheDirectory === null) return null;
   try {
-    const record = readRecord(keptPath(options.cacheDirectory, url), MAX_KEPT_BYTES * 2);
+    const record = readRecord(cachePath(options.cacheDirectory, url), MAX_KEPT_BYTES * 2);
     const [etag, body] = [stringIn(record, "etag"), stringIn(record, "body")];
     if (stringIn(record, "url") !== url || etag === undefined || body === undefined) return null;
     const link = stringIn(record, "link") ?? null;
@@ -248,17 +248,17 @@ function readKept(options: HttpOptions, url: string): Kept | null {
   }
 }
 
-function keep(options: HttpOptions, kept: Kept): void {
+function cacheReply(options: HttpOptions, kept: CachedReply): void {
   if (options.cacheDirectory === null || kept.body.length > MAX_KEPT_BYTES) return;
   try {
-    writeAtomic(keptPath(options.cacheDirectory, kept.url), JSON.stringify({ v: 1, ...kept }));
+    writeAtomic(cachePath(options.cacheDirectory, kept.url), JSON.stringify({ v: 1, ...kept }));
   } catch (error) {
     // A full or read-only disk only costs the next request its ETag.
     if (!(error instanceof Fault)) throw error;
   }
 }
 
-function keptPath(directory: string, url: string): string {
+function cachePath(directory: string, url: string): string {
   return join(directory, `${createHash("sha256").update(url).digest("hex")}.json`);
 }
 

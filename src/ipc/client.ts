@@ -1,6 +1,7 @@
 /** The client end of a channel: sends the token, makes calls, receives events. */
 import { createConnection, type Socket } from "node:net";
 import { dirname } from "node:path";
+import { isErrno } from "../core/errno.ts";
 import { checkOwnDirectory } from "../state/state.ts";
 import { Fault } from "../core/faults.ts";
 import { fieldIn, isObject, type JsonObject, numberIn, objectIn, stringIn } from "../lib/json.ts";
@@ -25,7 +26,7 @@ export async function connect(path: string, token: string, timeoutMs = 5_000): P
   // Sends the token only to the owner of a directory that is ours alone.
   if (!checkOwnDirectory(dirname(path))) return null;
   const socket = createConnection(path);
-  const line = new Line(socket, path);
+  const line = new SocketConnection(socket, path);
   try {
     return await line.open(token, timeoutMs);
   } catch (error) {
@@ -36,7 +37,7 @@ export async function connect(path: string, token: string, timeoutMs = 5_000): P
 }
 
 function isNobody(error: unknown): boolean {
-  return error instanceof Error && "code" in error && ["ECONNREFUSED", "ENOENT"].includes(String(error.code));
+  return isErrno(error, "ECONNREFUSED", "ENOENT");
 }
 
 interface Pending {
@@ -45,7 +46,7 @@ interface Pending {
   readonly timer: NodeJS.Timeout;
 }
 
-class Line implements Connection {
+class SocketConnection implements Connection {
   readonly closed: Promise<void>;
   readonly #socket: Socket;
   readonly #path: string;
@@ -131,7 +132,7 @@ class Line implements Connection {
       if (this.#hello !== null) this.#greeted?.resolve();
       else {
         this.#greeted?.reject(
-          new Fault("denied", `The process at ${this.#path} does not know our token.`, {
+          new Fault("denied", `The process at ${this.#path} refused our token.`, {
             facts: { path: this.#path },
           }),
         );
@@ -159,7 +160,7 @@ class Line implements Connection {
     if (!isObject(error)) pending.resolve(fieldIn(frame, "result"));
     else {
       const text = stringIn(error, "message") ?? "It failed.";
-      pending.reject(decodeFault(error) ?? new Error(`the other process says: ${text}`));
+      pending.reject(decodeFault(error) ?? new Error(`the other process failed: ${text}`));
     }
   }
 

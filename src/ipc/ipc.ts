@@ -5,4 +5,4 @@
  */
 export { connect, type Connection } from "./client.ts";
 export { type Channel, listen, type Method, type Peer } from "./server.ts";
-export { decodeFault, encode, FrameReader } from "./wire.ts";
+export { decodeFault, encode, encodeFault, FrameReader } from "./wire.ts";

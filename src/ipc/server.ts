@@ -7,6 +7,7 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import { chmodSync, lstatSync, unlinkSync } from "node:fs";
 import { createConnection, createServer, type Server, type Socket } from "node:net";
+import { isErrno } from "../core/errno.ts";
 import { storageFault } from "../state/state.ts";
 import { Fault } from "../core/faults.ts";
 import { fieldIn, type JsonObject, numberIn, stringIn } from "../lib/json.ts";
@@ -36,7 +37,7 @@ export interface ListenOptions {
 }
 
 export interface Channel extends AsyncDisposable {
-  /** Listens again after somebody removed the socket. Existing connections continue. */
+  /** Listens again if the socket was removed. Existing connections continue. */
   renew(): Promise<void>;
   /** Ends all connections after their pending output; removes the socket. */
   close(): Promise<void>;
@@ -62,24 +63,24 @@ export async function listen(
 ): Promise<Channel> {
   await removeStale(path);
   const clients = new Set<Client>();
-  const house: House = { token, methods, options };
-  let server = await serverAt(path, house, clients);
+  const context: ServerContext = { token, methods, options };
+  let server = await serverAt(path, context, clients);
   let closing: Promise<void> | null = null;
   const close = () => (closing ??= closeAll(server, clients));
   const renew = async () => {
     if (closing !== null || lstatSync(path, { throwIfNoEntry: false }) !== undefined) return;
     // In this order: a closing server removes the file at its path.
     server.close();
-    server = await serverAt(path, house, clients);
+    server = await serverAt(path, context, clients);
   };
   return { renew, close, [Symbol.asyncDispose]: close };
 }
 
-async function serverAt(path: string, house: House, clients: Set<Client>): Promise<Server> {
+async function serverAt(path: string, context: ServerContext, clients: Set<Client>): Promise<Server> {
   const server = createServer({ allowHalfOpen: false });
   server.maxConnections = MAX_CONNECTIONS;
   server.on("connection", (socket) => {
-    const client = new Client(socket, house);
+    const client = new Client(socket, context);
     clients.add(client);
     socket.once("close", () => clients.delete(client));
   });
@@ -116,12 +117,12 @@ async function removeStale(path: string): Promise<void> {
   const stats = lstatSync(path, { throwIfNoEntry: false });
   if (stats === undefined) return;
   if (!stats.isSocket()) {
-    throw new Fault("denied", `${path} is in the way: it is no socket. Look at it, then remove it.`, {
+    throw new Fault("denied", `${path} exists and is not a socket. Look at it, then remove it.`, {
       facts: { path },
     });
   }
   if (await answers(path)) {
-    throw new Fault("run_busy", `Another process listens at ${path} already.`, { facts: { path } });
+    throw new Fault("run_busy", `Another process already listens at ${path}.`, { facts: { path } });
   }
   try {
     unlinkSync(path);
@@ -140,13 +141,11 @@ function answers(path: string): Promise<boolean> {
     };
     probe.setTimeout(PROBE_MS, () => done(true));
     probe.once("connect", () => done(true));
-    probe.once("error", (error: NodeJS.ErrnoException) =>
-      done(error.code !== "ECONNREFUSED" && error.code !== "ENOENT"),
-    );
+    probe.once("error", (error) => done(!isErrno(error, "ECONNREFUSED", "ENOENT")));
   });
 }
 
-interface House {
+interface ServerContext {
   readonly token: string;
   readonly methods: Readonly<Record<string, Method>>;
   readonly options: ListenOptions;
@@ -154,16 +153,16 @@ interface House {
 
 class Client implements Peer {
   readonly #socket: Socket;
-  readonly #house: House;
+  readonly #context: ServerContext;
   readonly #reader = new FrameReader();
   readonly #waiting: NodeJS.Timeout;
   #known = false;
   #calls = 0;
 
-  constructor(socket: Socket, house: House) {
+  constructor(socket: Socket, context: ServerContext) {
     this.#socket = socket;
-    this.#house = house;
-    this.#waiting = setTimeout(() => socket.destroy(), house.options.helloMs ?? HELLO_MS);
+    this.#context = context;
+    this.#waiting = setTimeout(() => socket.destroy(), context.options.helloMs ?? HELLO_MS);
     // A client may disconnect at any time; that is not an error.
     socket.on("error", () => socket.destroy());
     socket.once("close", () => clearTimeout(this.#waiting));
@@ -221,7 +220,7 @@ class Client implements Peer {
 
   /** A client with a wrong token gets only that answer. */
   #greet(frame: JsonObject): void {
-    const { token, options } = this.#house;
+    const { token, options } = this.#context;
     if (!sameText(stringIn(frame, "token") ?? "", token)) {
       this.#send({ refused: true });
       this.#socket.end();
@@ -241,14 +240,14 @@ class Client implements Peer {
       this.#socket.destroy();
       return;
     }
-    const method = fieldIn(this.#house.methods, name);
+    const method = fieldIn(this.#context.methods, name);
     this.#calls += 1;
     try {
-      if (typeof method !== "function") throw new Fault("usage", `There is no method ${name.slice(0, 40)}.`);
+      if (typeof method !== "function") throw new Fault("usage", `Unknown method ${name.slice(0, 40)}.`);
       const result: unknown = await (method as Method)(paramsOf(frame), this);
       this.#send({ id, result: result ?? null });
     } catch (error) {
-      if (!(error instanceof Fault)) this.#house.options.onBug?.(error);
+      if (!(error instanceof Fault)) this.#context.options.onBug?.(error);
       const fault =
         error instanceof Fault ? encodeFault(error) : { code: "bug", message: "A bug in Reprise." };
       this.#send({ id, error: fault });

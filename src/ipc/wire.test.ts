@@ -2,7 +2,7 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { Fault } from "../core/faults.ts";
-import { decodeFault, encode, encodeFault, FrameReader, Garbled, MAX_FRAME_BYTES } from "./wire.ts";
+import { decodeFault, encode, encodeFault, FrameReader, ProtocolError, MAX_FRAME_BYTES } from "./wire.ts";
 
 test("an encoded frame is read back wherever it is cut", () => {
   fc.assert(
@@ -35,14 +35,14 @@ test.each([
   ["a line that is too long", `{"x":"${"x".repeat(MAX_FRAME_BYTES)}"}\n`],
   ["a line without an end", "x".repeat(MAX_FRAME_BYTES + 1)],
 ])("%s is refused", (_name, text) => {
-  expect(() => new FrameReader().read(Buffer.from(text))).toThrow(Garbled);
+  expect(() => new FrameReader().read(Buffer.from(text))).toThrow(ProtocolError);
 });
 
 test("a line without an end is also refused in small pieces", () => {
   const reader = new FrameReader();
   expect(() => {
     for (let n = 0; n < 20; n += 1) reader.read(Buffer.alloc(100_000, 0x61));
-  }).toThrow(Garbled);
+  }).toThrow(ProtocolError);
 });
 
 test("a frame that no reader accepts is not made", () => {

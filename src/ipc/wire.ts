@@ -11,13 +11,13 @@ export const MAX_FRAME_BYTES = 1024 * 1024;
 const LINE_FEED = 10;
 
 /** The other side violates the protocol. */
-export class Garbled extends Error {}
+export class ProtocolError extends Error {}
 
 /** Throws a Fault if the frame exceeds the other side's limit. */
 export function encode(frame: JsonObject): Buffer {
   const bytes = Buffer.from(`${JSON.stringify(frame)}\n`);
   if (bytes.length - 1 <= MAX_FRAME_BYTES) return bytes;
-  throw new Fault("message_invalid", "This is too long to be told to another process: more than 1 MiB.", {
+  throw new Fault("message_invalid", "The message to the other process is longer than 1 MiB.", {
     facts: { bytes: bytes.length },
   });
 }
@@ -31,10 +31,10 @@ export class FrameReader {
   read(chunk: Buffer): readonly JsonObject[] {
     const last = chunk.lastIndexOf(LINE_FEED);
     this.#unfinished = last === -1 ? this.#unfinished + chunk.length : chunk.length - last - 1;
-    if (this.#unfinished > MAX_FRAME_BYTES) throw new Garbled("a line without an end");
+    if (this.#unfinished > MAX_FRAME_BYTES) throw new ProtocolError("a line without an end");
     return this.#lines.push(chunk).map((line) => {
       const frame = parseObject(line);
-      if (frame === undefined) throw new Garbled("a line that is no JSON object");
+      if (frame === undefined) throw new ProtocolError("a line that is not a JSON object");
       return frame;
     });
   }

@@ -4,9 +4,11 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { testDeps, type TestDeps } from "../../test/deps.ts";
 import { exitCodeOf, Fault } from "../core/faults.ts";
-import { Brake } from "./brake.ts";
-import { type BatchOptions, type BatchView, runBatch } from "./batch.ts";
-import { invalid, type Issue, type IssueStatus, type IssueSource } from "./source.ts";
+import { runBatch } from "./batch.ts";
+import type { BatchView } from "./batch-context.ts";
+import type { BatchOptions } from "./batch-plan.ts";
+import { invalid, type Issue, type IssueStatus, type IssueSource } from "./sources/source.ts";
+import { StopControl } from "./stop-control.ts";
 
 let root: string;
 let deps: TestDeps;
@@ -98,33 +100,33 @@ async function watched(
     progress: () => {},
     verbose: () => {},
   };
-  const end = await runBatch(deps, { root, source }, { ...OPTIONS, ...more }, { brake, view });
+  const end = await runBatch(deps, { root, source }, { ...OPTIONS, ...more }, { stopControl, view });
   const ends = end.issues.map(({ id, state }) => `${id} ${state}`);
   return { started, ends, exitCode: end.exitCode, last: end.issues.at(-1), path: end.path };
 }
 
-let brake: Brake;
+let stopControl: StopControl;
 beforeEach(() => {
-  brake = new Brake();
+  stopControl = new StopControl();
 });
 
 test("--watch never begins an issue that depends on a failed one, and reads an unreadable source again", async () => {
   const unreadable = () => {
     throw invalid("issues/c.md, line 1", "its front matter has no end");
   };
-  const looks = [() => {}, unreadable, unreadable, () => {}, () => void brake.press()];
+  const looks = [() => {}, unreadable, unreadable, () => {}, () => void stopControl.raise()];
   expect(await watched([{ id: "a" }, { id: "b", dependencies: ["a"] }], looks, {})).toMatchObject({
     started: ["a"],
     ends: ["a interrupted", "b left"],
     exitCode: 130,
   });
-  expect(deps.warnings.filter((text) => text.startsWith("The issues"))).toEqual([
-    "The issues cannot be read at the moment: issues/c.md, line 1: its front matter has no end.",
+  expect(deps.warnings.filter((text) => text.startsWith("Reprise cannot read"))).toEqual([
+    "Reprise cannot read the issues at the moment: issues/c.md, line 1: its front matter has no end.",
   ]);
 });
 
 test("--watch with --max-issues ends when it has begun that many", async () => {
-  const never = () => void brake.press();
+  const never = () => void stopControl.raise();
   const looks = [() => {}, () => {}, () => {}, never];
   expect(await watched([{ id: "a" }, { id: "b" }, { id: "c" }], looks, { maxIssues: 2 })).toMatchObject({
     started: ["a", "b"],
@@ -141,7 +143,9 @@ describe("an issue whose agent dies", () => {
     const { last, exitCode, path } = await watched([{ id: "a" }], [() => {}], once, { one });
     expect(exitCode).toBe(10);
     expect(last).toMatchObject({ state: "left", status: "blocked" });
-    expect(last?.why).toMatch(/^its status was set to deferred while its agent worked, and stays so; /);
+    expect(last?.why).toMatch(
+      /^its status was set to deferred while its agent worked, and Reprise keeps that; /,
+    );
     expect(readFileSync(path, "utf8")).toContain('"status":"left"');
     expect(await deps.store.listRuns({})).toMatchObject([{ attempts: 1 }]);
   });
@@ -151,7 +155,7 @@ describe("an issue whose agent dies", () => {
     const { last } = await watched([{ id: "a" }], [() => {}], once, { one });
     expect(last).toMatchObject({ state: "interrupted", status: null });
     expect(deps.warnings).toContain(
-      "a cannot be read, so its status is not known: issues/a.md, line 3: status is one of open.",
+      "Reprise cannot read a, so its status is unknown: issues/a.md, line 3: status is one of open.",
     );
   });
 });
@@ -170,7 +174,7 @@ test("an issue in progress that a person blocks during the batch is not begun", 
   };
   const { ends, last } = await watched([], [], { watch: false }, { claim, one, list });
   expect(ends).toEqual(["a interrupted", "b left"]);
-  expect(last?.why).toBe("its status was set to blocked before its agent began, and stays so");
+  expect(last?.why).toBe("its status was set to blocked before its agent began, and Reprise keeps that");
   expect(await deps.store.listRuns({})).toHaveLength(1);
 });
 

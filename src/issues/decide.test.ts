@@ -12,19 +12,19 @@ import {
   type TurnPolicy,
   RESUMPTION_FAILED,
   decidedWords,
-  isTakenBack,
-  undoneOf,
+  isReversed,
+  unfinishedOf,
   type WorkState,
   type WorkFacts,
-  workOf,
+  workStateOf,
 } from "./decide.ts";
-import type { IssueStatus } from "./source.ts";
-import type { IssueEnd } from "./issue-progress.ts";
+import type { IssueStatus } from "./sources/source.ts";
+import type { IssueEnd } from "./batch-context.ts";
 
 const NONE: Past = {
   session: null,
   state: "none",
-  why: "there is no prior session",
+  why: "it has no earlier session",
   handle: null,
   isolate: "none",
   next: "agent",
@@ -62,7 +62,7 @@ const cases: Record<string, Case> = {
     "in_progress",
     ALIVE,
     { ...RESUME, resume: false },
-    { do: "leave", why: "it is in progress; --resume takes it up", with: [] },
+    { do: "leave", why: "it is in progress; --resume continues it", with: [] },
   ],
   "a reopened issue continues in its conversation, even without --resume": [
     "open",
@@ -72,7 +72,7 @@ const cases: Record<string, Case> = {
       do: "resume",
       session: "s1",
       handle: "11111111",
-      why: "it was opened again, and its conversation goes on",
+      why: "it was opened again, and its conversation continues",
       reopened: true,
     },
   ],
@@ -84,7 +84,7 @@ const cases: Record<string, Case> = {
       do: "resume",
       session: "s1",
       handle: "11111111",
-      why: "it was opened again, and its conversation goes on",
+      why: "it was opened again, and its conversation continues",
     },
   ],
   "an issue that a person stopped and reopened, and whose run is gone, starts over with a warning": [
@@ -103,7 +103,7 @@ const cases: Record<string, Case> = {
     "in_progress",
     { ...ALIVE, reopened: true },
     { ...RESUME, resume: false },
-    { do: "leave", why: "it is in progress; --resume takes it up", with: [] },
+    { do: "leave", why: "it is in progress; --resume continues it", with: [] },
   ],
   "an issue that was reopened and whose conversation is gone starts over where its work is": [
     "open",
@@ -121,7 +121,7 @@ const cases: Record<string, Case> = {
     "in_progress",
     ALIVE,
     STRICT,
-    { do: "resume", session: "s1", handle: "11111111", why: "its conversation goes on" },
+    { do: "resume", session: "s1", handle: "11111111", why: "its conversation continues" },
   ],
   "work in the checkout is not taken for a worktree": [
     "in_progress",
@@ -129,7 +129,7 @@ const cases: Record<string, Case> = {
     { ...RESUME, fresh: true },
     {
       do: "leave",
-      why: "its work is in the checkout itself; --isolate none takes it up",
+      why: "its work is in the checkout; --isolate none resumes it",
       with: ["--isolate", "none"],
     },
   ],
@@ -139,7 +139,7 @@ const cases: Record<string, Case> = {
     { ...STRICT, isolate: "none" },
     {
       do: "leave",
-      why: "its work is in a worktree; it is taken up without --isolate none",
+      why: "its work is in a worktree; to resume it, omit --isolate none",
       with: ["--isolate", "worktree"],
     },
   ],
@@ -165,13 +165,13 @@ const cases: Record<string, Case> = {
     "in_progress",
     NONE,
     RESUME,
-    { do: "fresh", handle: null, why: "there is no prior session", warn: true },
+    { do: "fresh", handle: null, why: "it has no earlier session", warn: true },
   ],
   "no session, strict: that issue fails": [
     "in_progress",
     NONE,
     STRICT,
-    { do: "fail", why: "Session resumption failed: there is no prior session" },
+    { do: "fail", why: "Session resumption failed: it has no earlier session" },
   ],
   "a stale session, lenient: fresh where the work is": [
     "in_progress",
@@ -195,7 +195,7 @@ const cases: Record<string, Case> = {
     "in_progress",
     ALIVE,
     { ...RESUME, fresh: true },
-    { do: "fresh", handle: "11111111", why: "a new conversation was asked for", warn: false },
+    { do: "fresh", handle: "11111111", why: "you asked for a new conversation", warn: false },
   ],
   "a turn that was completed before the crash is checked, not repeated": [
     "in_progress",
@@ -216,7 +216,7 @@ const cases: Record<string, Case> = {
       do: "gate",
       handle: "11111111",
       session: "s1",
-      why: "its last turn was completed; there is no gate, so a change of files is looked for",
+      why: "its last turn was completed; without a gate, Reprise looks for changed files",
     },
   ],
   "an issue that has passed needs no conversation to be closed": [
@@ -430,11 +430,11 @@ const work: Record<string, [WorkFacts, WorkState]> = {
 
 describe("workOf", () => {
   test.each(Object.entries(work))("%s", (_, [facts, then]) => {
-    expect(workOf(facts)).toBe(then);
+    expect(workStateOf(facts)).toBe(then);
   });
 });
 
-test.each<[string, Parameters<typeof isTakenBack>[1], boolean]>([
+test.each<[string, Parameters<typeof isReversed>[1], boolean]>([
   [decidedWords(null, "before its agent began"), { status: "open" }, true],
   [decidedWords(null, "while its agent worked"), { status: "blocked" }, false],
   [decidedWords("blocked", "before its agent began"), { status: "blocked" }, false],
@@ -444,7 +444,7 @@ test.each<[string, Parameters<typeof isTakenBack>[1], boolean]>([
   [decidedWords("closed", "while its agent worked"), { status: "in_progress" }, true],
   ["somebody else has claimed it", { status: "open" }, false],
 ])("%j of an issue that is %j now, taken back: %s", (why, now, then) => {
-  expect(isTakenBack(why, now)).toBe(then);
+  expect(isReversed(why, now)).toBe(then);
 });
 
 describe("what a batch leaves undone", () => {
@@ -514,7 +514,7 @@ describe("what a batch leaves undone", () => {
     ],
   };
   test.each(Object.entries(rows))("%s", (_name, [ends, ways, goOn]) => {
-    const undone = undoneOf(ends, new Map(Object.entries(ways)), { engine: "e", again });
+    const undone = unfinishedOf(ends, new Map(Object.entries(ways)), { engine: "e", again });
     expect(undone.goOn).toEqual(goOn);
     const left = ends.filter(({ state }) => state === "left").map(({ id }) => id);
     expect(undone.leaves.map(({ id }) => id)).toEqual(left);

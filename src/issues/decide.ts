@@ -1,15 +1,15 @@
 /**
- * What happens to an issue: before it starts (resume, start fresh, fail, leave alone) and after each turn; and what
- * a batch leaves undone. Facts in, one decision out. Pure: nothing has been claimed, started or told when this decides.
+ * Decisions about an issue: before it starts (resume, start fresh, fail, leave alone) and after each turn; and what a
+ * batch leaves undone. Facts in, one decision out. Pure.
  */
 import type { GateConfig } from "../core/config-issues.ts";
 import type { FaultCode } from "../core/faults.ts";
 import type { DeniedCall, Outcome, TroubleKind } from "../core/events.ts";
 import { harmlessLine } from "../lib/harmless.ts";
-import type { Leave } from "./metadata.ts";
+import type { LeftIssue } from "./metadata.ts";
 import { IN_PROGRESS } from "./plan.ts";
-import type { Issue, IssueStatus } from "./source.ts";
-import type { ContinueCommands, IssueEnd } from "./issue-progress.ts";
+import type { Issue, IssueStatus } from "./sources/source.ts";
+import type { ContinueCommands, IssueEnd } from "./batch-context.ts";
 
 export interface BatchPolicy {
   readonly resume: boolean;
@@ -21,40 +21,40 @@ export interface BatchPolicy {
   readonly gate: GateConfig | null;
 }
 
-/** Where agents work: each in a worktree with a branch of its own, or in the user's checkout itself. */
+/** Where agents work: each in a worktree with its own branch, or in the user's checkout. */
 export type Isolate = "worktree" | "none";
 
-/** What is known of an issue's last conversation with this engine. */
+/** Facts about an issue's last conversation with this engine. */
 export interface Past {
-  /** Null: there was none. */
+  /** Null: none. */
   readonly session: string | null;
   /**
-   * stale: the engine cannot continue it, whenever it is asked. trouble: it cannot right now. damaged: its session lacks a
-   * part or cannot be read, and a person decides what goes on: the copy of it, or what is left.
+   * stale: the engine cannot continue it, now or later. trouble: it cannot right now. damaged: its session lacks a part or
+   * is unreadable, and a person must choose between its copy and the rest.
    */
   readonly state: "none" | "alive" | "stale" | "trouble" | "damaged";
   /** Why, for all but `alive`; one sentence without its full stop. */
   readonly why: string;
-  /** The run whose directory still holds the work; null: there is none. */
+  /** The run whose directory still holds the work. Null: none. */
   readonly handle: string | null;
   /** Where that run works. */
   readonly isolate: Isolate;
-  /** What its last turn left to be done. */
+  /** The next step after its last turn. */
   readonly next: "agent" | "gate" | "close";
-  /** Commands have checked its work; false: there were none to do it, or they have not run. */
+  /** A gate checked its work. False: no gate, or it has not run. */
   readonly checked: boolean;
-  /** It was completed, and is not closed any more. */
+  /** It was completed, and someone opened it again. */
   readonly reopened?: true;
-  /** A person decided about it while its agent worked, and has opened it again. */
+  /** A person set its status while its agent worked, and opened it again. */
   readonly left?: true;
-  /** Of `trouble`: options of `issues run --resume` without it; none: it passes by itself. Absent: there are none. */
+  /** For `trouble`: options of `issues run --resume` that avoid it. Empty: it passes. Absent: no such options. */
   readonly with?: readonly string[];
-  /** Of an issue that is open: what is said of an earlier run that does not go on. */
+  /** For an open issue: text about an earlier run that does not continue. */
   readonly earlier?: string;
 }
 
 export type IssueDecision =
-  /** `reopened`: the conversation had come to its end. */
+  /** `reopened`: the issue had been completed. */
   | {
       readonly do: "resume";
       readonly session: string;
@@ -62,34 +62,34 @@ export type IssueDecision =
       readonly why: string;
       readonly reopened?: true;
     }
-  /** `handle`: in that run, where the work is. `warn`: the user expected a conversation to go on. */
+  /** `handle`: in that run, which holds the work. `warn`: the user expected the old conversation to continue. */
   | {
       readonly do: "fresh";
       readonly handle: string | null;
       readonly why: string;
       readonly warn: boolean;
     }
-  /** The agent was done; only its work is left to be checked, or the issue to be closed. */
+  /** The agent is done: only the gate or the closing is missing. */
   | {
       readonly do: "gate" | "close";
       readonly handle: string;
       readonly session: string | null;
       readonly why: string;
     }
-  /** `with`: as below; absent: it fails again, unless `--strict` is left out. */
+  /** `with`: as below. Absent: it fails again, unless the user omits `--strict`. */
   | { readonly do: "fail"; readonly why: string; readonly with?: readonly string[] }
-  /** Neither worked on nor failed: the conversation is kept for later. */
-  /** `with`: options of `issues run --resume` that take it up; none: the same, when the reason has passed. */
+  /** Neither worked on nor failed: Reprise keeps the conversation for later. */
+  /** `with`: options of `issues run --resume` that resume it. Empty: the same options, when the reason has passed. */
   | { readonly do: "leave"; readonly why: string; readonly with?: readonly string[] };
 
-/** Of an issue that nobody has worked on. */
+/** The reason for an issue without a past. */
 const READY = "it is ready";
 
 export const RESUMPTION_FAILED = "Session resumption failed: ";
 
 const ELSEWHERE = {
-  none: "its work is in the checkout itself; --isolate none takes it up",
-  worktree: "its work is in a worktree; it is taken up without --isolate none",
+  none: "its work is in the checkout; --isolate none resumes it",
+  worktree: "its work is in a worktree; to resume it, omit --isolate none",
 } as const;
 
 const DONE = {
@@ -98,7 +98,7 @@ const DONE = {
 } as const;
 const UNJUDGED = {
   with: "its last turn was completed, and the gate has not run since",
-  without: "its last turn was completed; there is no gate, so a change of files is looked for",
+  without: "its last turn was completed; without a gate, Reprise looks for changed files",
 } as const;
 
 export function decide(
@@ -114,16 +114,16 @@ export function decide(
   }
   if (!isOpen && !policy.resume) return { do: "leave", why: IN_PROGRESS, with: [] };
   const { session, handle } = past;
-  // What a worktree is owed (a commit of everything in it) would be done to the user's checkout, or left undone.
+  // Reprise commits everything in a worktree, and nothing in a checkout, so work cannot change its place.
   if (handle !== null && past.isolate !== policy.isolate)
     return { do: "leave", why: ELSEWHERE[past.isolate], with: ["--isolate", past.isolate] };
   if (handle !== null && past.next === "close")
     return { do: "close", handle, session, why: DONE[past.checked ? "checked" : "unchecked"] };
   if (past.state === "trouble")
     return { do: "leave", why: past.why, ...(past.with === undefined ? {} : { with: past.with }) };
-  // Offered when the person has decided: whoever shows it asks `undecided`.
+  // Commands offer it only after the person has decided (`damagedSessions`).
   if (past.state === "damaged" && !policy.strict) return { do: "leave", why: past.why, with: [] };
-  if (policy.fresh) return { do: "fresh", handle, why: "a new conversation was asked for", warn: false };
+  if (policy.fresh) return { do: "fresh", handle, why: "you asked for a new conversation", warn: false };
   if (past.state === "alive" && session !== null && handle !== null) {
     return past.next === "gate"
       ? { do: "gate", handle, session, why: UNJUDGED[policy.gate === null ? "without" : "with"] }
@@ -133,8 +133,8 @@ export function decide(
           handle,
           why:
             reopened || isOpen
-              ? "it was opened again, and its conversation goes on"
-              : "its conversation goes on",
+              ? "it was opened again, and its conversation continues"
+              : "its conversation continues",
           ...(reopened ? { reopened } : {}),
         };
   }
@@ -145,8 +145,8 @@ export function decide(
   return { do: "fresh", handle, why: past.why, warn: true };
 }
 
-/** What is taken and waits for issues that are not done waits for those of the same batch. */
-export function afterOthers(decision: IssueDecision, ids: readonly string[]): IssueDecision {
+/** Adds the unfinished issues of the same batch that this issue waits for. */
+export function withDependencies(decision: IssueDecision, ids: readonly string[]): IssueDecision {
   if (decision.do !== "fresh" || decision.why !== READY || ids.length === 0) return decision;
   return { ...decision, why: `it begins when ${harmlessLine(ids.join(", "), 300)} is done` };
 }
@@ -155,11 +155,11 @@ export interface TurnFacts {
   readonly outcome: Outcome;
   readonly resumed: boolean;
   readonly toolCalls: number;
-  /** The user wants the batch to end. */
+  /** The user stops the batch. */
   readonly stopping: boolean;
-  /** Turns in a row that ended in trouble which passes by itself. */
+  /** Turns in a row that ended in temporary trouble. */
   readonly troubles: number;
-  /** Turns in a row that ended without an end of their own. */
+  /** Turns in a row whose agent died. */
   readonly crashes: number;
   readonly nowMs: number;
 }
@@ -176,11 +176,11 @@ export type TurnDecision =
   | { readonly do: "fresh"; readonly why: string }
   | { readonly do: "fail"; readonly why: string }
   | { readonly do: "interrupt"; readonly why: string }
-  /** The issue is kept, and the batch ends with this code: no other issue would fare better. */
+  /** The issue stays in progress, and the batch ends with this code: every other issue would fail as well. */
   | { readonly do: "stop"; readonly why: string; readonly exitCode: number };
 
 const MINUTE = 60_000;
-/** Without a reset time: longer from try to try. */
+/** Waits without a reset time, longer with each try. */
 const BACKOFF_MS = [MINUTE, 2 * MINUTE, 5 * MINUTE, 10 * MINUTE, 30 * MINUTE];
 const MAX_NETWORK_TRIES = 5;
 const MAX_CRASHES = 2;
@@ -202,7 +202,7 @@ function afterTrouble(kind: TroubleKind, why: string, facts: TurnFacts, policy: 
     case "session_lost":
       if (!facts.resumed) return { do: "fail", why };
       if (policy.strict) return { do: "fail", why: `${RESUMPTION_FAILED}${why}` };
-      // What a tool did cannot be undone, and a fresh conversation would do it again.
+      // A fresh conversation would repeat the effects of the tool calls.
       return facts.toolCalls === 0
         ? { do: "fresh", why }
         : { do: "fail", why: `${why}, after ${counted(facts.toolCalls, "tool call")} of this turn` };
@@ -226,11 +226,11 @@ function afterTrouble(kind: TroubleKind, why: string, facts: TurnFacts, policy: 
   }
 }
 
-/** unseen: git cannot tell, and a tool was let work. others: files changed, but no tool of the agent was let work. */
+/** unseen: git cannot tell, but a tool ran. others: files changed, but no tool of the agent ran. */
 export type WorkState = "changed" | "unseen" | "nothing" | "others";
 
-/** No other issue would fare better. */
-export const HOPELESS: readonly FaultCode[] = [
+/** Faults that every other issue would meet as well. */
+export const BATCH_ENDING: readonly FaultCode[] = [
   "engine_missing",
   "engine_unknown",
   "storage_failed",
@@ -243,38 +243,38 @@ export const HOPELESS: readonly FaultCode[] = [
 
 export const WHILE_WORKING = "while its agent worked";
 
-export function whoStopped({ isAlone }: { readonly isAlone: boolean }): string {
+export function stopReason({ isAlone }: { readonly isAlone: boolean }): string {
   return isAlone ? "it was stopped with `reprise stop`" : "the batch was stopped";
 }
 
 export const times = (n: number) => (n === 1 ? "once" : `${n} times`);
 
-/** Of an issue in a checkout that its agent shares with people. */
-export const UNTOLD =
-  "the issue's text changed in the last turn too, and its agent was not told: it may have changed it itself";
+/** For an issue in a checkout that its agent shares with people. */
+export const UNSENT_CHANGE =
+  "the issue's text changed again in the last turn, and Reprise did not send it: the agent may have changed it itself";
 
-/** What is said of it where others work too: nobody knows whose change it is. */
+/** In a shared checkout, Reprise cannot tell who made a change. */
 export const WORK_WORDS = {
   changed: "files changed in the folder",
-  unseen: "its agent ran tools; without git, changes of files are not seen",
+  unseen: "its agent ran tools; without git, Reprise cannot see changed files",
   others: "files changed in the folder, but the agent ran no tool",
   nothing: "the agent changed nothing",
 } as const;
 
 export interface WorkFacts {
-  /** What the files were when the work began, and are; null: git cannot tell. */
+  /** The files when the work began, and now. Null: git cannot tell. */
   readonly tree: string | null;
   readonly now: string | null;
-  /** Tool calls since then; null: not all of them are seen. */
+  /** Tool calls since then. Null: the engine does not report all of them. */
   readonly tools: number | null;
-  /** Those of this batch that were seen, and those that were denied. */
+  /** Reported calls of this batch, and refused ones. */
   readonly toolCalls: number;
   readonly denied: number;
   readonly isolate: Isolate;
 }
 
-/** Without git, a tool that was let work is all that can be known. In the checkout others change files too. */
-export function workOf({ tree, now, tools, toolCalls, denied, isolate }: WorkFacts): WorkState {
+/** Without git, only tool calls show work. In the checkout, others change files as well. */
+export function workStateOf({ tree, now, tools, toolCalls, denied, isolate }: WorkFacts): WorkState {
   if (now === null || tree === null) return (tools ?? toolCalls) > denied ? "unseen" : "nothing";
   if (now === tree) return "nothing";
   const ranNone = tools !== null && tools <= denied;
@@ -283,7 +283,7 @@ export function workOf({ tree, now, tools, toolCalls, denied, isolate }: WorkFac
 
 const MAX_NAMED = 5;
 
-/** `2 tool calls were denied: Write a.ts, Bash npm test`; empty: none was. `when`: behind the calls. */
+/** `2 tool calls were denied: Write a.ts, Bash npm test`, or empty. `when` follows the number. */
 export function deniedWords(denied: readonly DeniedCall[], when = ""): string {
   if (denied.length === 0) return "";
   const named = denied
@@ -294,11 +294,11 @@ export function deniedWords(denied: readonly DeniedCall[], when = ""): string {
   return `${counted(denied.length, "tool call")}${when} ${were} denied: ${named.join(", ")}${more}`;
 }
 
-/** The reset that the engine named counts, with a moment for clocks that differ. */
+/** The engine's reset time, plus a second for clocks that differ. */
 function limitEnd({ outcome, nowMs, troubles }: TurnFacts): number {
   const named = Date.parse(outcome.trouble?.resetsAt ?? "");
   if (named > nowMs) return named + 1_000;
-  // One that has passed already is believed once.
+  // Trusts a past reset time once.
   return !Number.isNaN(named) && troubles === 0 ? nowMs + 1_000 : nowMs + backoff(troubles);
 }
 
@@ -310,7 +310,7 @@ function counted(n: number, what: string): string {
   return `${n} ${what}${n === 1 ? "" : "s"}`;
 }
 
-/** How a reason names the end of a limit. */
+/** The end of a limit in a reason. */
 export const RESET = / \(until (\d{4}-\d\d-\d\dT[\d:.]+Z)\)/;
 
 function whyOf({ reason, trouble }: Outcome): string {
@@ -322,13 +322,15 @@ function whyOf({ reason, trouble }: Outcome): string {
 const REMOVED = "the issue was removed ";
 const SET_TO = /^its status was set to (\S+) /;
 
-/** What a person did about the issue; `word`: its status by now, null: it is gone. */
+/** What a person did to the issue. `word`: its present status. Null: the issue is gone. */
 export function decidedWords(word: string | null, when: string): string {
-  return word === null ? `${REMOVED}${when}` : `its status was set to ${word} ${when}, and stays so`;
+  return word === null
+    ? `${REMOVED}${when}`
+    : `its status was set to ${word} ${when}, and Reprise keeps that`;
 }
 
-/** A person has taken back what this reason says: the issue is there, and may be worked on. */
-export function isTakenBack(
+/** A person has reversed what this reason describes: the issue exists, and a batch may work on it. */
+export function isReversed(
   why: string,
   { status, statusWord = status }: Pick<Issue, "status" | "statusWord">,
 ) {
@@ -337,23 +339,23 @@ export function isTakenBack(
   return isOther && (status === "open" || status === "in_progress");
 }
 
-/** What a batch leaves undone. The summary, `issues status`, `issues show` and `--json` all say this. */
-export interface Undone {
-  /** Behind `reprise issues run --resume`: what goes on with something of it. Null: no such command does. */
+/** What a batch leaves unfinished, for the summary, `issues status`, `issues show` and `--json`. */
+export interface UnfinishedWork {
+  /** The arguments after `reprise issues run --resume` that continue some of it. Null: no such command. */
   readonly goOn: readonly string[] | null;
-  readonly leaves: readonly Leave[];
+  readonly leaves: readonly LeftIssue[];
 }
 
-/** Options that take up an issue that was left, or failed before it began; none: the same command, when the reason has passed. */
-export type Ways = ReadonlyMap<string, readonly string[]>;
+/** Per issue: options that resume it. Empty: the same command, when the reason has passed. */
+export type ContinueOptions = ReadonlyMap<string, readonly string[]>;
 
 const OPEN: readonly IssueEnd["state"][] = ["failed", "interrupted", "no_change"];
 
-export function undoneOf(
+export function unfinishedOf(
   ends: readonly IssueEnd[],
-  ways: Ways,
+  ways: ContinueOptions,
   { engine, again }: { readonly engine: string; readonly again: ContinueCommands },
-): Undone {
+): UnfinishedWork {
   const left = ends.filter(({ state }) => state === "left");
   const wordsFor = (way: readonly string[]): readonly string[] => {
     if (way.length === 0) return again.words;
@@ -368,13 +370,13 @@ export function undoneOf(
   const open = ends.filter(({ state, status }) => OPEN.includes(state) && status === "in_progress");
   const isBarred = ({ id, why }: IssueEnd) => why.startsWith(RESUMPTION_FAILED) && !ways.has(id);
   const isSame = left.some(({ id }) => ways.get(id)?.length === 0);
-  // With it, what it has barred would fail again, for as often as the command is typed.
+  // With `--strict`, these issues would fail again every time.
   if (open.some(isBarred)) return { goOn: withoutStrict(again.words), leaves };
   if (isSame || open.length > 0) return { goOn: again.words, leaves };
   return { goOn: leaves.find(({ go_on: words }) => words !== null)?.go_on ?? null, leaves };
 }
 
-/** Where the dashes are, the engine's own options begin. */
+/** The engine's own options begin after the dashes. */
 function withoutStrict(words: readonly string[]): readonly string[] {
   const dashes = words.indexOf("--");
   return words.filter((word, at) => word !== "--strict" || (dashes !== -1 && at > dashes));

@@ -1,28 +1,24 @@
 /**
- * A batch of issues, each a run of its own: where they come from, what became of them, which conversation goes on.
- * The door of this folder.
+ * Batches of issues, each issue with its own run: sources, plans, conversations and results. The door of this folder.
  */
 export { openSource, repositoryRoot, type SourceOptions } from "./repository.ts";
-export { type Issue, type IssueSource, unknownIssue } from "./source.ts";
-export { Brake, directoryFor, forsakeBatch } from "./brake.ts";
-export type { BatchRecord, IssueRecord, Leave } from "./metadata.ts";
-export { isTakenBack, RESET } from "./decide.ts";
-export { actualOf, isOrphan, orphans, undecided } from "./past.ts";
+export { type Issue, type IssueSource, unknownIssue } from "./sources/source.ts";
+export { directoryFor, forgetBatchOwner } from "./live-batch.ts";
+export { StopControl } from "./stop-control.ts";
+export type { BatchRecord, IssueRecord, LeftIssue } from "./metadata.ts";
+export { isReversed, RESET } from "./decide.ts";
+export { shownRecord, isOrphan, orphans, damagedSessions } from "./past.ts";
 export { IN_PROGRESS, parseScope, plan, readiness } from "./plan.ts";
-export { cleanBatches, priorRuns, priorRunsIn } from "./prior.ts";
-export { branchesToMerge } from "./git.ts";
-export { assertNoMore, corrected, gateWords, RIGHT } from "./rights.ts";
+export { cleanBatches, batchHistory, batchHistoryIn } from "./prior.ts";
+export { branchesToMerge } from "./git/branch.ts";
+export { assertRightsNotWider, correctedOptions, gateWords, PLACEHOLDER } from "./rights.ts";
+export { type BatchEnd, runBatch } from "./batch.ts";
+export type { BatchView, IssueEnd, ProgressReport } from "./batch-context.ts";
+export { liveBatch, type StoppedIssue, stopInBatch } from "./batch-owner.ts";
 export {
   type AccessFrom,
-  type BatchEnd,
   type BatchOptions,
-  type BatchView,
-  goesOn,
-  liveBatch,
+  continuesRun,
   planBatch,
   type PlannedBatch,
-  runBatch,
-  type StoppedIssue,
-  stopInBatch,
-} from "./batch.ts";
-export type { IssueEnd, ProgressReport } from "./issue-progress.ts";
+} from "./batch-plan.ts";

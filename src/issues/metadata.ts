@@ -1,8 +1,6 @@
 /**
- * What is kept of a batch: `issues/<repository>/<started>_<id8>.json`, replaced whole at every change, so that a crash
- * loses nothing that was known. Written by one runner, read by everybody.
- *
- * Changes that come while the disk is busy with an earlier one are written together.
+ * The record of a batch: `issues/<repository>/<started>_<id8>.json`, replaced atomically at every change. Only the
+ * batch's own process writes it. Changes during a write go to disk together with the next one.
  */
 import { join } from "node:path";
 import { checkOwnDirectory, makeDirectory, type StateDir, writeAtomicAsync } from "../state/state.ts";
@@ -13,9 +11,10 @@ import { readSent, type SentIssue } from "./prompt.ts";
 import { repositorySlug } from "./repository.ts";
 
 /**
- * running: an agent works on it, or is about to. waiting: for the end of the engine's limit. checking: its gate runs. passed: only the closing is left. The others
- * are ends; `interrupted`, `failed` and `no_change` (the agent was done and no file differs) are taken up by `--resume`.
- * left: a person decided about it while its agent worked; it goes on when it is opened again.
+ * running: an agent works on it, or is about to. waiting: for the end of the engine's limit. checking: its gate runs.
+ * passed: only the closing is missing. The others are ends: `--resume` continues `interrupted`, `failed` and `no_change`
+ * (the agent ended its turn and no file differs). left: a person set its status while its agent worked; it continues
+ * when it is opened again.
  */
 export const ISSUE_STATES = [
   "running",
@@ -30,10 +29,10 @@ export const ISSUE_STATES = [
 ] as const;
 export type IssueState = (typeof ISSUE_STATES)[number];
 
-/** What stands in `gate` of work that no command has checked. */
+/** The detail in `gate` of unchecked work. */
 export const NO_GATE = "no gate is configured";
 
-/** What is known of one issue in one batch. The names are public. */
+/** The record of one issue in one batch. The names are public. */
 export interface IssueRecord {
   readonly title: string;
   readonly status: IssueState;
@@ -46,31 +45,31 @@ export interface IssueRecord {
   readonly baseline_commit: string | null;
   readonly branch: string | null;
   readonly attempts: number;
-  /** What the gate said last; null: it has not run. */
+  /** The gate's last result. Null: it has not run. */
   readonly gate: { readonly passed: boolean; readonly detail: string } | null;
-  /** What the next turn must begin with. */
+  /** Findings that the next turn begins with. */
   readonly findings: readonly string[];
   readonly error: string | null;
-  /** What the files were when the work began, or began anew; null: git cannot tell. */
+  /** The tree when the work began or restarted. Null: git cannot tell. */
   readonly tree: string | null;
-  /** Tool calls that its agents began since then; null: not all of them are seen. */
+  /** Tool calls since then. Null: the engine does not report all of them. */
   readonly tools: number | null;
-  /** Those that the engine refused, and the first of them by name: until a file has changed, nothing counts as done. */
+  /** Calls that the engine refused: then only a changed file counts as work. */
   readonly denied: readonly DeniedCall[];
-  /** What the agent was told of the issue; null: nothing yet. */
+  /** Digests of the text that the agent got. Null: nothing yet. */
   readonly sent: SentIssue | null;
   readonly tokens: Tokens | null;
   readonly started_at: string;
   readonly finished_at: string | null;
 }
 
-/** An issue that a batch did nothing about. The names are public. */
-export interface Leave {
+/** An issue that a batch left alone. The names are public. */
+export interface LeftIssue {
   readonly id: string;
   readonly why: string;
   readonly handle: string | null;
   readonly branch: string | null;
-  /** Behind `reprise issues run --resume`: what takes it up. Null: no such command does. */
+  /** The arguments after `reprise issues run --resume` that resume it. Null: no such command. */
   readonly go_on: readonly string[] | null;
 }
 
@@ -78,13 +77,13 @@ export interface BatchRecord {
   readonly run_id: string;
   readonly started_at: string;
   readonly completed_at: string | null;
-  /** Ids of the issues that it set out to work on. Absent: an earlier version wrote it. */
+  /** Ids of the planned issues. Absent: an earlier version wrote it. */
   readonly planned?: readonly string[];
-  /** How many issues it was to work on and did not begin; known at its end. */
+  /** Number of planned issues that did not begin; known at its end. */
   readonly left: number;
-  /** Those, and work on issues that the source has lost. Absent: it has not ended, or an earlier version wrote it. */
-  readonly leaves?: readonly Leave[];
-  /** Behind `reprise issues run --resume`: what goes on with something of it. Null: nothing is left to go on with. */
+  /** These issues, and issues that the source has lost. Absent: not ended, or an earlier version wrote it. */
+  readonly leaves?: readonly LeftIssue[];
+  /** The arguments after `reprise issues run --resume` that continue it. Null: nothing to continue. */
   readonly go_on?: readonly string[] | null;
   readonly repo_path: string;
   /** Of Reprise. */
@@ -96,9 +95,9 @@ export interface BatchRecord {
 export interface Batch {
   readonly runId: string;
   readonly path: string;
-  /** Null: it has not been begun in this batch. */
+  /** Null: it has not begun in this batch. */
   issue(id: string): IssueRecord | null;
-  /** On its way at once; on disk when it resolves. A write that fails is made up for by the next one. */
+  /** On disk when it resolves. The next write repeats a failed one. */
   update(id: string, change: Partial<IssueRecord> & Pick<IssueRecord, "status">): Promise<void>;
   complete(
     end: Required<Pick<BatchRecord, "left" | "leaves" | "go_on">> & { readonly at: string },
@@ -107,7 +106,7 @@ export interface Batch {
 
 export const MAX_METADATA_BYTES = 64 * 1024 * 1024;
 
-/** Whether or not it is there. */
+/** It may not exist yet. */
 export function metadataDirectory(state: StateDir, repoPath: string): string {
   const all = join(state.root, "issues");
   const directory = join(all, repositorySlug(repoPath));
@@ -127,7 +126,7 @@ export function batchId(startedAtMs: number, id8: string): string {
   return `${new Date(startedAtMs).toISOString().replace(/[-:]|\.\d{3}/g, "")}_${id8}`;
 }
 
-/** Resolves when the first version of it is on disk. */
+/** Resolves when its first version is on disk. */
 export async function beginBatch(
   directory: string,
   first: Omit<BatchRecord, "issues">,
@@ -136,16 +135,16 @@ export async function beginBatch(
   const path = join(directory, `${first.run_id}.json`);
   let head = { ...first, config: redactValue(first.config, redact) };
   const issues = new Map<string, IssueRecord>();
-  // A batch has many issues, and a change is about one of them.
+  // A change concerns one of many issues, so the text of the others is cached.
   const texts = new Map<string, string>();
-  const save = together(() => writeAtomicAsync(path, textOf(head, texts.values())));
+  const save = coalesced(() => writeAtomicAsync(path, textOf(head, texts.values())));
   await save();
   return {
     runId: first.run_id,
     path,
     issue: (id) => issues.get(id) ?? null,
     async update(id, change) {
-      const now = { ...(issues.get(id) ?? NEW_ISSUE), ...redactValue(known(change), redact) };
+      const now = { ...(issues.get(id) ?? NEW_ISSUE), ...redactValue(withoutNullSession(change), redact) };
       issues.set(id, now);
       texts.set(id, `${JSON.stringify(id)}: ${JSON.stringify(now)}`);
       await save();
@@ -157,14 +156,14 @@ export async function beginBatch(
   };
 }
 
-/** The order of the first keys is what makes looking through many of these files fast. */
+/** `prior.ts` reads the first keys in this order, without parsing the file. */
 function textOf(head: Omit<BatchRecord, "issues">, issues: Iterable<string>): string {
   const fields = JSON.stringify(head, null, 1).slice(0, -"\n}".length);
   return `${fields},\n "issues": {\n${[...issues].map((text) => `  ${text}`).join(",\n")}\n }\n}\n`;
 }
 
-/** One write at a time: whoever asks while one is under way shares the next. */
-function together(write: () => Promise<void>): () => Promise<void> {
+/** One write at a time: calls during a write share the next one. */
+function coalesced(write: () => Promise<void>): () => Promise<void> {
   let current: Promise<void> = Promise.resolve();
   let next: Promise<void> | null = null;
   return () => {
@@ -180,7 +179,7 @@ function together(write: () => Promise<void>): () => Promise<void> {
 }
 
 /** A known session id is never replaced by null (I3). */
-function known(change: Partial<IssueRecord>): Partial<IssueRecord> {
+function withoutNullSession(change: Partial<IssueRecord>): Partial<IssueRecord> {
   if (change.session_id !== null) return change;
   const { session_id: _none, ...rest } = change;
   return rest;
@@ -208,7 +207,7 @@ const NEW_ISSUE: IssueRecord = {
   finished_at: null,
 };
 
-/** As much of it as is of the right kind; null: it is no metadata of a batch. */
+/** Replaces invalid fields by defaults. Null: not a batch's metadata. */
 export function readBatch(value: unknown): BatchRecord | null {
   const issues = objectIn(value, "issues");
   if (issues === undefined) return null;

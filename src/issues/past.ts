@@ -1,50 +1,50 @@
-/** What can be done with an issue's last conversation: asks the metadata, the run and, through it, the engine's own store. */
+/** Whether an issue's last conversation can continue: reads the metadata, the run and the engine's own store. */
 import { isDeepStrictEqual } from "node:util";
 import { isDirectory, movedWords } from "../state/state.ts";
 import { Fault, type FaultCode, FAULTS } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import { harmlessLine } from "../lib/harmless.ts";
-import { type Deps } from "../run/run.ts";
+import { type Deps, RESUME_DEFAULTS } from "../run/run.ts";
 import { dryRun, isUndecided, refusedStart } from "../run/inspect.ts";
 import { heldInRun } from "../run/engine-access.ts";
 import { selectRun } from "../run/select.ts";
 import type { Past } from "./decide.ts";
-import { type BatchRecord, type IssueRecord, type Leave, NO_GATE } from "./metadata.ts";
+import { type BatchRecord, type IssueRecord, type LeftIssue, NO_GATE } from "./metadata.ts";
 import { newsIn } from "./prompt.ts";
-import { type PriorEntry, priorRuns } from "./prior.ts";
-import { GONE, type Issue, type IssueSource } from "./source.ts";
+import { type PriorEntry, batchHistory } from "./prior.ts";
+import { GONE, type Issue, type IssueSource } from "./sources/source.ts";
 
 export interface KnownPast extends Past {
-  /** What was carried over from; null: nothing. */
+  /** The record of an earlier batch. Null: none. */
   readonly entry: PriorEntry | null;
-  /** The last turn about the issue came to its own end. */
-  readonly spoken: boolean;
-  /** How many its run has, whoever began them. */
+  /** The last turn about the issue was completed. */
+  readonly turnCompleted: boolean;
+  /** Number of attempts of its run, including those that a person began. */
   readonly attempts: number;
-  /** Native options that its run gets besides its own. */
+  /** Native options for its run, in addition to its own. */
   readonly over: readonly string[];
-  /** Its engine refused the command line of its run, so that the run begins with the options of a new one. */
+  /** The engine refused the run's command line, so the run begins with the options of a new run. */
   readonly unbegun?: true;
-  /** The option that says what its run may do with these; null: the engine's own default, or there is no run. */
+  /** The option that decides its run's access. Null: the engine's default, or no run. */
   readonly held: string | null;
 }
 
 const NO_PAST: KnownPast = {
   session: null,
   state: "none",
-  why: "there is no prior session",
+  why: "it has no earlier session",
   handle: null,
   isolate: "none",
   next: "agent",
   checked: false,
   entry: null,
-  spoken: false,
+  turnCompleted: false,
   attempts: 0,
   over: [],
   held: null,
 };
 
-/** The conversation is gone for good. Everything else may be different tomorrow. */
+/** The conversation is gone for good. Every other fault may pass. */
 const STALE: readonly FaultCode[] = [
   "session_lost",
   "session_unknown",
@@ -55,81 +55,97 @@ const STALE: readonly FaultCode[] = [
   "cwd_missing",
 ];
 
-/** What the next turn would be asked with. */
+/** The options of the next turn. */
 export interface PastRequest {
   readonly engine: string;
-  /** A person has named the engine, and so may want another one than before. */
+  /** The user named the engine, and may want a different one than before. */
   readonly engineGiven: boolean;
   readonly fresh: boolean;
   /** Native options for conversations that began in an earlier batch, within I12. */
   readonly over: readonly string[];
-  /** What the batch that goes on was held to. */
+  /** The limits of the resumed batch. */
   readonly bound: readonly string[];
-  /** What a run begins with. */
+  /** For a new run. */
   readonly access: { readonly options: readonly string[] };
   readonly native: readonly string[];
 }
 
 /**
- * Of an issue that is open, what was completed or left goes on. Anything else was in progress, and a person who sets that
- * back to open begins it anew.
+ * An open issue continues if it was completed or left before. If it was in progress, a person set it back to open, so it
+ * starts over.
  */
-export async function pastOf(deps: Deps, root: string, issue: Issue, wish: PastRequest): Promise<KnownPast> {
-  const own = issue.status === "in_progress" ? null : newestRun(deps, root, issue.id, wish.engine);
+export async function pastOf(
+  deps: Deps,
+  root: string,
+  issue: Issue,
+  request: PastRequest,
+): Promise<KnownPast> {
+  const own = issue.status === "in_progress" ? null : newestRun(deps, root, issue.id, request.engine);
   if (issue.status === "in_progress" || own?.status === "completed" || own?.status === "left")
-    return pastInProgress(deps, root, issue, wish);
+    return pastInProgress(deps, root, issue, request);
   const any = newestRun(deps, root, issue.id, null);
   const run = await runOf(deps, any?.handle ?? null);
   if (any === null || run === null || run.attempts === 0) return NO_PAST;
-  return { ...NO_PAST, earlier: earlierWords(any, wish.engine) };
+  return { ...NO_PAST, earlier: earlierRunText(any, request.engine) };
 }
 
 function newestRun(deps: Deps, root: string, issueId: string, engine: string | null): PriorEntry | null {
-  for (const entry of priorRuns(deps, root).entries(issueId, engine)) if (entry.handle !== null) return entry;
+  for (const entry of batchHistory(deps, root).entries(issueId, engine))
+    if (entry.handle !== null) return entry;
   return null;
 }
 
-/** The run that holds unfinished work on an issue; null: there is none. */
+/** The run that holds unfinished work on an issue. Null: none. */
 async function keptRun(deps: Deps, root: string, issueId: string): Promise<PriorEntry | null> {
   const entry = newestRun(deps, root, issueId, null);
   if (entry === null || entry.status === "completed") return null;
   return (await runOf(deps, entry.handle)) === null ? null : entry;
 }
 
-function earlierWords(entry: PriorEntry, engine: string): string {
+function earlierRunText(entry: PriorEntry, engine: string): string {
   const other = entry.engine === engine ? null : harmlessLine(entry.engine, 60);
   const where = entry.branch === null ? "" : ` on branch ${harmlessLine(entry.branch, 200)}`;
   const flag = other === null ? "" : ` --engine ${other}`;
   const again = entry.status === "completed" || entry.status === "left";
   const how = again ? `use${flag}` : `set it to in_progress and use --resume${flag}`;
-  return `it is open; its earlier run ${entry.handle ?? ""}${other === null ? "" : ` of ${other}`}${where} is kept (to go on with that, ${how})`;
+  return `it is open; its earlier run ${entry.handle ?? ""}${other === null ? "" : ` of ${other}`}${where} is kept (to continue it, ${how})`;
 }
 
-async function pastInProgress(deps: Deps, root: string, issue: Issue, wish: PastRequest): Promise<KnownPast> {
+async function pastInProgress(
+  deps: Deps,
+  root: string,
+  issue: Issue,
+  request: PastRequest,
+): Promise<KnownPast> {
   let newest: KnownPast | null = null;
-  for (const entry of priorRuns(deps, root).entries(issue.id, wish.engine)) {
+  for (const entry of batchHistory(deps, root).entries(issue.id, request.engine)) {
     if (entry.handle === null && entry.session_id === null) continue;
-    const found = await look(deps, entry, issue, wish);
+    const found = await pastOfEntry(deps, entry, issue, request);
     newest ??= found;
     if (found.session !== null) return found;
   }
   if (newest !== null) return newest;
-  const other = otherEngine(deps, root, issue, wish.engine);
+  const other = otherEngine(deps, root, issue, request.engine);
   if (other === null) return NO_PAST;
-  const why = `there is no prior session of ${wish.engine}: its session is one of ${other}, and --engine ${other} goes on with it`;
-  if (wish.engineGiven) return { ...NO_PAST, why };
+  const why = `it has no earlier session of ${request.engine}: its session is one of ${other}, and --engine ${other} continues it`;
+  if (request.engineGiven) return { ...NO_PAST, why };
   return { ...NO_PAST, state: "trouble", why, with: ["--engine", other] };
 }
 
-/** Whose conversation about the issue there is instead; null: nobody's. */
+/** Another engine that has a conversation about the issue. Null: none. */
 function otherEngine(deps: Deps, root: string, issue: Issue, engine: string): string | null {
-  for (const entry of priorRuns(deps, root).entries(issue.id, null)) {
+  for (const entry of batchHistory(deps, root).entries(issue.id, null)) {
     if (entry.engine !== engine && entry.session_id !== null) return harmlessLine(entry.engine, 60);
   }
   return null;
 }
 
-async function look(deps: Deps, entry: PriorEntry, issue: Issue, wish: PastRequest): Promise<KnownPast> {
+async function pastOfEntry(
+  deps: Deps,
+  entry: PriorEntry,
+  issue: Issue,
+  request: PastRequest,
+): Promise<KnownPast> {
   const run = await runOf(deps, entry.handle);
   const ended = {
     ...(entry.status === "completed" ? { reopened: true as const } : {}),
@@ -137,39 +153,39 @@ async function look(deps: Deps, entry: PriorEntry, issue: Issue, wish: PastReque
   };
   if (run === null) {
     const isMade = entry.attempts > 0 || entry.session_id !== null;
-    const gone = isMade ? `its run ${entry.handle ?? ""} is gone` : "its agent never began";
+    const gone = isMade ? `its run ${entry.handle ?? ""} is gone` : "its agent never started";
     return { ...NO_PAST, session: entry.session_id, state: "stale", why: gone, entry, ...ended };
   }
-  // Before the first attempt its place may be half made.
+  // Before the first attempt, its directory may be incomplete.
   const handle = run.attempts > 0 && isDirectory(run.cwd) ? run.handle : null;
   const session = run.session.value ?? entry.session_id;
   const isolate = run.launch.isolate === "worktree" ? "worktree" : "none";
-  const spoken = await turnIsDone(deps, entry, run);
-  const next = nextOf(entry, spoken, issue);
-  const { over, fault } = await withinRights(deps, run, wish);
+  const turnCompleted = await turnIsDone(deps, entry, run);
+  const next = nextOf(entry, turnCompleted, issue);
+  const { over, fault } = await withinRights(deps, run, request);
   const held = fault === null ? heldInRun(deps, run, over) : null;
   const checked = entry.gate?.passed === true && entry.gate.detail !== NO_GATE;
   const { attempts } = run;
-  const facts = { session, handle, isolate, next, checked, spoken, attempts } as const;
+  const facts = { session, handle, isolate, next, checked, turnCompleted, attempts } as const;
   const known = { ...facts, entry, over, held, ...ended } as const;
-  // A new conversation that was asked for needs none before it.
-  const asked = wish.fresh ? await faultOf(deps, run, "resume", []) : fault;
+  // A requested new conversation needs no earlier one.
+  const asked = request.fresh ? await faultOf(deps, run, "resume", []) : fault;
   const refused = asked?.facts["refused"];
   if (handle !== null && typeof refused === "string")
-    return await begins(deps, run, wish, { ...known, session: null, over: [], why: refused });
+    return await pastOfRefusedRun(deps, run, request, { ...known, session: null, over: [], why: refused });
   if (fault === null) return { ...known, state: "alive", why: "" };
-  const why = secretWords(run) ?? movedAway(run, fault) ?? fault.message.replace(/\.$/, "");
-  const passing = passes(fault) ? { with: [] } : {};
+  const why = secretOptionText(run) ?? movedAway(run, fault) ?? fault.message.replace(/\.$/, "");
+  const passing = isTemporary(fault) ? { with: [] } : {};
   if (fault.code === "would_widen" && over.length > 0 && (await faultOf(deps, run, "resume", [])) === null)
     return {
       ...known,
       state: "trouble",
-      why: `${NEW_RUN.reduce(cutOff, why)}. ${LEAVE_OUT}`,
-      with: ["--engine", wish.engine],
+      why: `${NEW_RUN.reduce(withoutEnd, why)}. ${LEAVE_OUT}`,
+      with: ["--engine", request.engine],
     };
   if (!STALE.includes(fault.code)) return { ...known, state: "trouble", why, ...passing };
   if (isUndecided(fault)) return { ...known, state: "damaged", why };
-  // A new conversation where the work is has the run's options too.
+  // A new conversation in the same run also has the run's options.
   const other = handle === null ? null : await faultOf(deps, run, "fresh", over);
   if (other !== null && !STALE.includes(other.code))
     return { ...known, state: "trouble", why: other.message.replace(/\.$/, "") };
@@ -177,33 +193,33 @@ async function look(deps: Deps, entry: PriorEntry, issue: Issue, wish: PastReque
   return { ...known, held: anew, state: session === null ? "none" : "stale", why };
 }
 
-/** How faults about one run end. An issue may have another run. */
+/** Endings of faults about one run: an issue may get another run. */
 const NEW_RUN = [". Start a new run instead", "; start a new run instead"];
-const cutOff = (text: string, end: string) => (text.endsWith(end) ? text.slice(0, -end.length) : text);
+const withoutEnd = (text: string, end: string) => (text.endsWith(end) ? text.slice(0, -end.length) : text);
 const LEAVE_OUT =
-  "To go on with its run, give no option that adds rights; to begin it anew with more, set its status to open";
+  "To continue its run, omit options that add rights; to restart it with more, set its status to open";
 
-/** Of a run whose engine refused its command line: no conversation goes on in it. */
-async function begins(
+/** For a run whose command line the engine refused: it has no conversation to continue. */
+async function pastOfRefusedRun(
   deps: Deps,
   run: RunRecord,
-  wish: PastRequest,
+  request: PastRequest,
   known: Omit<KnownPast, "state">,
 ): Promise<KnownPast> {
   const { why } = known;
-  const anew = [...wish.access.options, ...wish.native];
+  const anew = [...request.access.options, ...request.native];
   const fault = await faultWith(deps, run, { want: "fresh", native: [], anew });
   if (fault === null) return { ...known, state: "none", unbegun: true };
-  const more = NEW_RUN.reduce(cutOff, fault.message.replace(/\.$/, ""));
-  return { ...known, state: "trouble", why: `${why}. ${more}. To begin it anew, set its status to open` };
+  const more = NEW_RUN.reduce(withoutEnd, fault.message.replace(/\.$/, ""));
+  return { ...known, state: "trouble", why: `${why}. ${more}. To restart it, set its status to open` };
 }
 
-/** The same command may fare better later, or when the user has put right what is outside of the run. */
-function passes({ code }: Fault): boolean {
+/** The same command may work later, or after the user fixed something outside the run. */
+function isTemporary({ code }: Fault): boolean {
   return FAULTS[code].retryable || ["engine_home_missing", "engine_missing", "state_moved"].includes(code);
 }
 
-/** Null: the state directory has the path that its run was made under. */
+/** Null: the state directory was not moved. */
 function movedAway({ handle }: RunRecord, { code, facts }: Fault): string | null {
   if (code !== "state_moved") return null;
   const { original, path, back } = facts;
@@ -211,22 +227,22 @@ function movedAway({ handle }: RunRecord, { code, facts }: Fault): string | null
   return `its run ${handle} works ${where}. Rename it back first (\`${String(back)}\`)`;
 }
 
-/** Null: it began without a secret in its options. No batch begins runs with one. */
-function secretWords({ handle, launch }: RunRecord): string | null {
+/** Null: its options had no secret. Batches refuse secrets; other starts do not. */
+function secretOptionText({ handle, launch }: RunRecord): string | null {
   const [option] = launch.redacted;
   if (option === undefined) return null;
-  return `run ${handle} was started with a secret in ${option}, which is not stored, so it cannot be resumed. To begin the issue anew, set its status to open`;
+  return `run ${handle} was started with a secret in ${option}, which Reprise does not store, so it cannot be resumed. To restart the issue, set its status to open`;
 }
 
-/** What its run gets for now. A bound that is wider than the run's own rights is none. */
+/** Options for its run in this batch. Ignores limits wider than the run's own rights. */
 async function withinRights(
   deps: Deps,
   run: RunRecord,
-  wish: PastRequest,
+  request: PastRequest,
 ): Promise<{ readonly over: readonly string[]; readonly fault: Fault | null }> {
-  const want = wish.fresh ? "fresh" : "resume";
-  const over = endsWith(run.launch.given, wish.over) ? [] : wish.over;
-  const bound = endsWith(run.launch.given, wish.bound) ? [] : wish.bound;
+  const want = request.fresh ? "fresh" : "resume";
+  const over = endsWith(run.launch.given, request.over) ? [] : request.over;
+  const bound = endsWith(run.launch.given, request.bound) ? [] : request.bound;
   if (bound.length > 0) {
     const fault = await faultOf(deps, run, want, [...bound, ...over]);
     if (fault?.code !== "would_widen") return { over: [...bound, ...over], fault };
@@ -234,12 +250,12 @@ async function withinRights(
   return { over, fault: await faultOf(deps, run, want, over) };
 }
 
-/** The run began with them, and nothing that it began with comes behind them. */
+/** The run's own options end with these. */
 function endsWith(given: readonly string[], words: readonly string[]): boolean {
   return words.length > 0 && isDeepStrictEqual(given.slice(-words.length), words);
 }
 
-/** Null: such a turn could begin now. */
+/** Null: the turn could begin now. */
 function faultOf(
   deps: Deps,
   run: RunRecord,
@@ -260,12 +276,9 @@ async function faultWith(
 ): Promise<Fault | null> {
   try {
     await dryRun(deps, run, {
+      ...RESUME_DEFAULTS,
       ...asked,
-      damage: "refuse",
       message: "",
-      keep: false,
-      env: [],
-      hasTerminal: false,
       trustCwd: run.launch.trustCwd,
     });
     return null;
@@ -275,18 +288,18 @@ async function faultWith(
   }
 }
 
-/** A turn that was completed need not be repeated because of a crash of ours after it, unless more is wanted by now. */
-function nextOf(entry: PriorEntry, spoken: boolean, issue: Issue): Past["next"] {
+/** After a crash of Reprise, a completed turn is not repeated unless the issue has changed. */
+function nextOf(entry: PriorEntry, turnCompleted: boolean, issue: Issue): Past["next"] {
   if (["completed", "no_change", "left"].includes(entry.status)) return "agent";
   if (newsIn(issue, entry.sent) !== null) return "agent";
-  // The gate is forgotten when a new turn begins, so what it said is about the work as it is.
+  // A new turn clears the gate's result, so a stored result is about the present work.
   if (entry.gate?.passed === true) return "close";
-  // What was found in its work is for the agent.
+  // The agent gets the findings.
   if (entry.status === "failed" && entry.findings.length > 0) return "agent";
-  return spoken && entry.gate === null ? "gate" : "agent";
+  return turnCompleted && entry.gate === null ? "gate" : "agent";
 }
 
-/** What somebody else asked in the same conversation is no turn about the issue. */
+/** A turn that a person took in the same conversation does not count. */
 async function turnIsDone(deps: Deps, entry: PriorEntry, run: RunRecord): Promise<boolean> {
   if (run.status !== "completed" || entry.attempts === 0) return false;
   const own = (await deps.store.listAttempts(run.runId)).find(({ n }) => n === entry.attempts);
@@ -303,15 +316,15 @@ async function runOf(deps: Deps, handle: string | null): Promise<RunRecord | nul
   }
 }
 
-/** What a batch could not go on with now: sessions that are damaged, until a person has decided. */
-export async function undecided(
+/** Issues whose sessions are damaged: a person must decide before a batch can continue them. */
+export async function damagedSessions(
   deps: Deps,
   { issues, leaves = [] }: Pick<BatchRecord, "issues" | "leaves">,
   only?: string,
-): Promise<readonly Leave[]> {
+): Promise<readonly LeftIssue[]> {
   const all = Object.entries(issues).map(([name, record]) => ({ id: name, ...record }));
   const begun = all.filter(({ status }) => !["completed", "left"].includes(status));
-  const found: Leave[] = [];
+  const found: LeftIssue[] = [];
   for (const { id, handle, branch } of [...leaves, ...begun]) {
     const run = only === undefined || only === id ? await runOf(deps, handle) : null;
     const fault = run === null ? null : await faultOf(deps, run, "resume", []);
@@ -321,8 +334,8 @@ export async function undecided(
   return found;
 }
 
-/** What is shown of a record: a run that was named and never made is none, and a conversation that never began has no session. */
-export async function actualOf<T extends IssueRecord>(deps: Pick<Deps, "store">, record: T): Promise<T> {
+/** A record as shown: without a run that never started, and without a session that never began. */
+export async function shownRecord<T extends IssueRecord>(deps: Pick<Deps, "store">, record: T): Promise<T> {
   const { handle, attempts, session_id: session } = record;
   if (handle === null) return record;
   const [run] = await deps.store.findByHandle(handle);
@@ -332,19 +345,21 @@ export async function actualOf<T extends IssueRecord>(deps: Pick<Deps, "store">,
   return refused === null ? record : { ...record, session_id: null };
 }
 
-const LOST = "the source has it no more";
+const LOST = "the source no longer has it";
 
-/** At that time, the source had lost it. */
-export const isOrphan = ({ why, go_on: words }: Leave) => words === null && why.startsWith(LOST);
+/** The source had lost the issue when the batch ended. */
+export const isOrphan = ({ why, go_on: words }: LeftIssue) =>
+  // Earlier versions wrote "has it no more".
+  words === null && (why.startsWith(LOST) || why.startsWith("the source has it no more"));
 
-/** Work on issues that the source has lost since: nobody goes on with it, and it is still there. */
+/** Kept work on issues that the source has lost. */
 export async function orphans(
   deps: Deps,
   { root, source }: { readonly root: string; readonly source: Pick<IssueSource, "one"> },
   listed: readonly Issue[],
   gone: readonly string[],
-): Promise<readonly Leave[]> {
-  const found: Leave[] = [];
+): Promise<readonly LeftIssue[]> {
+  const found: LeftIssue[] = [];
   const known = new Set(listed.map(({ id }) => id));
   for (const id of new Set([...gone, ...begunLast(deps, root)])) {
     if (known.has(id)) continue;
@@ -358,9 +373,9 @@ export async function orphans(
   return found;
 }
 
-/** What the newest batch that began something did not complete. */
+/** Unfinished issues of the newest batch that began any. */
 function begunLast(deps: Deps, root: string): readonly string[] {
-  for (const { issues } of priorRuns(deps, root).batches()) {
+  for (const { issues } of batchHistory(deps, root).batches()) {
     const all = Object.entries(issues);
     if (all.length > 0) return all.filter(([, { status }]) => status !== "completed").map(([id]) => id);
   }

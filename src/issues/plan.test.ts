@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { Fault } from "../core/faults.ts";
 import { parseScope, plan, type PlanOptions } from "./plan.ts";
-import type { Issue } from "./source.ts";
+import type { Issue } from "./sources/source.ts";
 
 const issue = (id: string, more: Partial<Issue> = {}): Issue => ({
   id,
@@ -36,12 +36,12 @@ const OPTIONS: PlanOptions = {
   mayLack: false,
   includeStrangers: false,
 };
-const IN_PROGRESS = { id: "begun", why: "it is in progress; --resume takes it up" };
+const IN_PROGRESS = { id: "begun", why: "it is in progress; --resume continues it" };
 const HELD = { id: "held", why: "it is blocked" };
 const AFTER_HELD = { id: "after-held", why: "it waits for held" };
 const THEIRS = {
   id: "theirs",
-  why: "its author is no owner, member or collaborator; --include-all takes it",
+  why: "its author is not an owner, member or collaborator; --include-all includes it",
 };
 
 const cases: Record<string, [given: Partial<PlanOptions>, take: string[], skip: object[]]> = {
@@ -94,7 +94,7 @@ const cases: Record<string, [given: Partial<PlanOptions>, take: string[], skip: 
   "by id, in a continued batch: issues that the source has lost are left out": [
     { mayLack: true, scope: { of: "ids", ids: ["low", "x"] } },
     ["low"],
-    [{ id: "x", why: "the source has it no more" }],
+    [{ id: "x", why: "the source no longer has it" }],
   ],
   "by id; a dependency outside of the scope is waited for": [
     { scope: { of: "ids", ids: ["deep", "low"] } },

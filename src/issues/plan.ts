@@ -1,6 +1,6 @@
-/** Which issues a batch takes, in which order, and why the others are left out. Pure. */
+/** Which issues a batch works on, in which order, and why it skips the others. Pure. */
 import { Fault } from "../core/faults.ts";
-import { type Issue, unknownIssue } from "./source.ts";
+import { type Issue, unknownIssue } from "./sources/source.ts";
 
 export type BatchScope =
   | { readonly of: "all" }
@@ -13,24 +13,24 @@ export interface PlanOptions {
   readonly resume: boolean;
   /** Null: no limit. */
   readonly maxIssues: number | null;
-  /** Ids that an earlier part of the batch has begun: they count towards the limit. */
+  /** Ids that an earlier part of the batch began: they count towards the limit. */
   readonly begun: readonly string[];
-  /** The scope is that of a batch that goes on: ids that the source has lost since are left out. */
+  /** The scope comes from a resumed batch: skip ids that the source has lost since. */
   readonly mayLack: boolean;
-  /** Also issues of people who have no say in the repository. */
+  /** Include issues of authors without a role in the repository. */
   readonly includeStrangers: boolean;
 }
 
 export interface BatchPlan {
-  /** In the order in which they start, as far as their dependencies let them. */
+  /** In starting order, as far as dependencies allow. */
   readonly take: readonly Issue[];
   readonly skip: readonly { readonly id: string; readonly why: string }[];
-  /** Ids of the scope that the source does not have any more. */
+  /** Ids of the scope that the source no longer has. */
   readonly gone: readonly string[];
 }
 
-/** Of an issue that a batch without `--resume` does not touch. */
-export const IN_PROGRESS = "it is in progress; --resume takes it up";
+/** Why a batch without `--resume` skips an issue. */
+export const IN_PROGRESS = "it is in progress; --resume continues it";
 
 /** `all`, `ids:a,b`, `epic:X` */
 export function parseScope(text: string): BatchScope {
@@ -42,7 +42,7 @@ export function parseScope(text: string): BatchScope {
   throw new Fault("usage", "--scope takes all, ids:a,b or epic:X.");
 }
 
-/** For each issue the ids of those that must be closed before it; an id that is nowhere is not waited for. */
+/** For each issue, the ids of open issues that it depends on. Ignores unknown ids. */
 export function readiness(issues: readonly Issue[]): ReadonlyMap<string, readonly string[]> {
   const open = new Set(issues.filter(({ status }) => status !== "closed").map(({ id }) => id));
   return new Map(issues.map(({ id, dependencies }) => [id, dependencies.filter((other) => open.has(other))]));
@@ -51,7 +51,7 @@ export function readiness(issues: readonly Issue[]): ReadonlyMap<string, readonl
 export function plan(issues: readonly Issue[], options: PlanOptions): BatchPlan {
   const gone = options.mayLack ? lacking(issues, options.scope) : [];
   const scoped = inScope(issues, without(options.scope, gone));
-  const skip: { id: string; why: string }[] = gone.map((id) => ({ id, why: "the source has it no more" }));
+  const skip: { id: string; why: string }[] = gone.map((id) => ({ id, why: "the source no longer has it" }));
   const able = scoped.filter((issue) => {
     const why = whyNot(issue, options);
     if (why !== null && why !== "") skip.push({ id: issue.id, why });
@@ -62,7 +62,7 @@ export function plan(issues: readonly Issue[], options: PlanOptions): BatchPlan 
   const take: Issue[] = [];
   const taken = new Set<string>();
   const counted = new Set(options.begun);
-  // An issue comes after those of the batch that it waits for, whatever the order says.
+  // Dependencies come before the requested order.
   for (let again = true; again;) {
     again = false;
     for (const issue of ordered) {
@@ -72,7 +72,7 @@ export function plan(issues: readonly Issue[], options: PlanOptions): BatchPlan 
       take.push(issue);
       taken.add(issue.id);
       counted.add(issue.id);
-      // From the beginning again: what waited for it may be more urgent than what comes next.
+      // Start over: an issue that waited for this one may be more urgent than the next.
       again = true;
       break;
     }
@@ -118,14 +118,14 @@ function inScope(issues: readonly Issue[], scope: BatchScope): readonly Issue[] 
   }
 }
 
-/** Null: nothing is in the way. Empty: not worth a word. */
+/** Null: the batch can work on it. Empty: no reason worth showing. */
 function whyNot(issue: Issue, { resume, includeStrangers }: PlanOptions): string | null {
   if (issue.status === "closed") return "";
   if (issue.epic) return "";
   if (issue.status === "blocked") return "it is blocked";
   if (issue.status === "in_progress" && !resume) return IN_PROGRESS;
   if (issue.stranger === true && !includeStrangers)
-    return "its author is no owner, member or collaborator; --include-all takes it";
+    return "its author is not an owner, member or collaborator; --include-all includes it";
   return null;
 }
 

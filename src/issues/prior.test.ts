@@ -12,7 +12,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { testDeps, type TestDeps } from "../../test/deps.ts";
 import { batchId, beginBatch, type BatchRecord, makeMetadataDirectory } from "./metadata.ts";
-import { lookupPriorSession, priorRuns } from "./prior.ts";
+import { lookupPriorSession, batchHistory } from "./prior.ts";
 
 const REPO = "/work/shop";
 let root: string;
@@ -86,13 +86,13 @@ test("test_lookup_handles_corrupt_json", () => {
   expect(lookup()).toBe("whole");
   const named = deps.warnings.map((text) => text.replace(`${directory}/`, "")).toSorted();
   expect(named).toEqual([
-    "cut.json is passed over: it is cut off, or not JSON.",
-    "empty.json is passed over: it is empty.",
-    "folder.json is passed over: EISDIR.",
-    "link.json is passed over: it is a symbolic link.",
-    "list.json is passed over: it is cut off, or not JSON.",
-    "twice.json is passed over: it names a key twice.",
-    "two.json is passed over: it is cut off, or not JSON.",
+    "cut.json is skipped: it is incomplete or not JSON.",
+    "empty.json is skipped: it is empty.",
+    "folder.json is skipped: EISDIR.",
+    "link.json is skipped: it is a symbolic link.",
+    "list.json is skipped: it is incomplete or not JSON.",
+    "twice.json is skipped: it has a key twice.",
+    "two.json is skipped: it is incomplete or not JSON.",
   ]);
 });
 
@@ -125,7 +125,7 @@ test("test_lookup_fallback_to_filename_sort", () => {
   write("20260103T000000Z_00000003.json", "", { a: entry("third") });
   write("20260101T000000Z_00000001.json", "2026-01-01T12:00:00Z", { a: entry("first") });
   write("zzz.json", "?", { a: entry("nothing is known of it") });
-  expect([...priorRuns(deps, REPO).entries("a", "claude")].map(({ session_id }) => session_id)).toEqual([
+  expect([...batchHistory(deps, REPO).entries("a", "claude")].map(({ session_id }) => session_id)).toEqual([
     "third",
     "second",
     "first",
@@ -166,7 +166,7 @@ test("secrets stay out of the file", async () => {
     error: "token hunter2 is wrong",
     findings: ["hunter2"],
   });
-  expect([...priorRuns(deps, REPO).entries("a", "claude")][0]).toMatchObject({
+  expect([...batchHistory(deps, REPO).entries("a", "claude")][0]).toMatchObject({
     error: "token [redacted] is wrong",
     findings: ["[redacted]"],
   });

@@ -1,23 +1,14 @@
 /**
- * What earlier batches of a repository know of an issue. The one place where metadata files are looked through, for the
- * runner and for the commands alike.
+ * Records of earlier batches about an issue. Batches and commands search metadata files only here.
  *
- * Thousands of files are a matter of milliseconds: each is read once a process, into large pieces of memory that are
- * searched as a whole; its start time is taken from its first bytes, and only a file that names the issue is parsed.
- * What is damaged is named once and left where it is (I9).
+ * Thousands of files take milliseconds: each is read once per process into large buffers that are searched as a whole.
+ * Its start time comes from its first bytes, and only a file that names the issue is parsed. Damaged files are reported
+ * once and stay (I9).
  */
-import {
-  closeSync,
-  constants,
-  fstatSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  readSync,
-  statSync,
-} from "node:fs";
+import { closeSync, fstatSync, readdirSync, readFileSync, readSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { removeQuietly, storageFault } from "../state/state.ts";
+import { errorCode, isErrno } from "../core/errno.ts";
+import { removeQuietly, storageFault, openToRead } from "../state/state.ts";
 import type { Log } from "../core/deps.ts";
 import { hasDuplicateKeys, isObject, objectIn, parseJson, stringIn } from "../lib/json.ts";
 import type { Deps } from "../run/run.ts";
@@ -31,9 +22,9 @@ import {
 } from "./metadata.ts";
 
 export interface PriorEntry extends IssueRecord {
-  /** The metadata file it is from. */
+  /** Its metadata file. */
   readonly file: string;
-  /** The batch's. */
+  /** When its batch began. */
   readonly batch_started_at: string;
 }
 
@@ -42,73 +33,72 @@ export interface PriorSession extends PriorEntry {
   readonly session_id: string;
 }
 
-/** Null: there is none, or only of other engines. */
+/** Null: no session, or only of other engines. */
 export function lookupPriorSession(
   deps: Pick<Deps, "state" | "log">,
   repoPath: string,
   issueId: string,
   engine: string,
 ): PriorSession | null {
-  for (const entry of priorRuns(deps, repoPath).entries(issueId, engine)) {
+  for (const entry of batchHistory(deps, repoPath).entries(issueId, engine)) {
     if (entry.session_id !== null) return { ...entry, session_id: entry.session_id };
   }
   return null;
 }
 
-const folders = new WeakMap<Pick<Deps, "state">["state"], Map<string, PriorRuns>>();
+const folders = new WeakMap<Pick<Deps, "state">["state"], Map<string, BatchHistory>>();
 
-/** One for each repository and process, so that a file is read once. */
-export function priorRuns(deps: Pick<Deps, "state" | "log">, repoPath: string): PriorRuns {
-  return priorRunsIn(deps, metadataDirectory(deps.state, repoPath));
+/** One per repository and process, so that each file is read once. */
+export function batchHistory(deps: Pick<Deps, "state" | "log">, repoPath: string): BatchHistory {
+  return batchHistoryIn(deps, metadataDirectory(deps.state, repoPath));
 }
 
-/** Of the repository whose batches are kept there. */
-export function priorRunsIn(deps: Pick<Deps, "state" | "log">, directory: string): PriorRuns {
-  const known = folders.get(deps.state) ?? new Map<string, PriorRuns>();
+/** For a metadata directory. */
+export function batchHistoryIn(deps: Pick<Deps, "state" | "log">, directory: string): BatchHistory {
+  const known = folders.get(deps.state) ?? new Map<string, BatchHistory>();
   folders.set(deps.state, known);
-  const found = known.get(directory) ?? new PriorRuns(directory, deps.log);
+  const found = known.get(directory) ?? new BatchHistory(directory, deps.log);
   known.set(directory, found);
   return found;
 }
 
-interface SeenFile {
+interface BatchFile {
   readonly name: string;
-  /** Milliseconds; negative infinity where neither the file nor its name tells. */
+  /** Milliseconds. Negative infinity: unknown. */
   readonly startedAt: number;
   readonly stamp: string;
-  /** Null: there was no room for it, and it is read again when it is needed. */
-  readonly text: Text | null;
+  /** Null: no room; read again when needed. */
+  readonly text: FileText | null;
 }
 
 /** A file's bytes in a piece of memory that it shares with others. */
-interface Text {
-  readonly memory: Memory;
+interface FileText {
+  readonly memory: TextBuffer;
   readonly from: number;
   readonly to: number;
 }
 
-interface Memory {
+interface TextBuffer {
   readonly bytes: Buffer;
   used: number;
   /** In the order of their bytes. */
-  readonly files: SeenFile[];
+  readonly files: BatchFile[];
 }
 
-/** Read at once; a larger file takes a second look. */
+/** The first read; a larger file needs a second. */
 const FIRST_READ = 64 * 1024;
 const PIECE = 4 * 1024 * 1024;
 const KEEP_BYTES = 64 * 1024 * 1024;
-const READ = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 /** As `beginBatch` writes it: the first keys, and the batch's own `started_at` before any issue's. */
 const HEAD = /^\{\s*"run_id":\s*"[^"\\]*",\s*"started_at":\s*"([^"\\]*)"/;
 const HEAD_BYTES = 160;
 const STAMP = /^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z_/;
 
-class PriorRuns {
+class BatchHistory {
   readonly #directory: string;
   readonly #log: Log;
-  #files: readonly SeenFile[] = [];
-  #memories: Memory[] = [];
+  #files: readonly BatchFile[] = [];
+  #memories: TextBuffer[] = [];
   #seenAs: string | null = null;
   readonly #warned = new Set<string>();
 
@@ -117,12 +107,12 @@ class PriorRuns {
     this.#log = log;
   }
 
-  /** What each batch knows of the issue with this engine (null: any that is written down), newest first. */
+  /** Each batch's record of the issue with this engine (null: any engine), newest first. */
   *entries(issueId: string, engine: string | null): Generator<PriorEntry, void> {
     this.#look();
     for (const file of this.#naming(issueId).toSorted(newestFirst)) {
       const entry = objectIn(objectIn(this.#parse(file), "issues"), issueId);
-      // Whose conversation it is must be written down: another engine's id is not a prior session.
+      // Another engine's id is not an earlier session, so the record must name its engine.
       const whose = stringIn(entry, "engine");
       if (entry === undefined || whose === undefined || whose !== (engine ?? whose)) continue;
       yield { ...readIssue(entry), file: file.name, batch_started_at: file.stamp };
@@ -138,8 +128,8 @@ class PriorRuns {
     }
   }
 
-  /** Files in which the id stands somewhere, and those that would have to be read for it. */
-  #naming(issueId: string): readonly SeenFile[] {
+  /** Files that contain the id, and files that are not in memory. */
+  #naming(issueId: string): readonly BatchFile[] {
     const needle = Buffer.from(JSON.stringify(issueId));
     const found = this.#files.filter(({ text }) => text === null);
     for (const { bytes, used, files } of this.#memories) {
@@ -164,7 +154,7 @@ class PriorRuns {
       if (seenAs === this.#seenAs) return;
       names = readdirSync(this.#directory);
     } catch (error) {
-      if (error instanceof Error && "code" in error && error.code === "ENOENT") {
+      if (isErrno(error, "ENOENT")) {
         this.#files = [];
         this.#memories = [];
         return;
@@ -172,7 +162,7 @@ class PriorRuns {
       throw storageFault(error, "read", this.#directory);
     }
     this.#memories = [];
-    const files: SeenFile[] = [];
+    const files: BatchFile[] = [];
     for (const name of names) {
       if (!name.endsWith(".json") || name.startsWith(".")) continue;
       const file = this.#read(name);
@@ -183,7 +173,7 @@ class PriorRuns {
     this.#seenAs = isFresh(seenAs) ? null : seenAs;
   }
 
-  #read(name: string): SeenFile | null {
+  #read(name: string): BatchFile | null {
     const text = this.#textOf(name);
     if (text === null) return null;
     const { memory, from, to } = text;
@@ -203,18 +193,18 @@ class PriorRuns {
     return file;
   }
 
-  /** False: there is no room for more. */
-  #keep(memory: Memory): boolean {
+  /** False: no room. */
+  #keep(memory: TextBuffer): boolean {
     const kept = this.#memories.reduce((sum, { bytes }) => sum + bytes.length, 0);
     if (kept + memory.bytes.length > KEEP_BYTES) return false;
     this.#memories.push(memory);
     return true;
   }
 
-  /** Null: it is gone, or cannot be used, which is then said. */
-  #textOf(name: string): Text | null {
+  /** Null: it is gone, or unusable with a warning. */
+  #textOf(name: string): FileText | null {
     try {
-      const fd = openSync(`${this.#directory}/${name}`, READ);
+      const fd = openToRead(`${this.#directory}/${name}`);
       try {
         const memory = this.#roomy();
         const from = memory.used;
@@ -228,37 +218,38 @@ class PriorRuns {
         closeSync(fd);
       }
     } catch (error) {
-      const code = error instanceof Error && "code" in error ? String(error.code) : "it cannot be read";
+      const code = errorCode(error) ?? "it cannot be read";
       return code === "ENOENT" ? null : this.#skip(name, code === "ELOOP" ? "it is a symbolic link" : code);
     }
   }
 
-  /** Memory with room for one more file. It counts when something in it is kept. */
-  #roomy(): Memory {
+  /** A buffer with room for one more file. */
+  #roomy(): TextBuffer {
     const last = this.#memories.at(-1);
     if (last !== undefined && last.used + FIRST_READ <= last.bytes.length) return last;
     return { bytes: Buffer.allocUnsafeSlow(PIECE), used: 0, files: [] };
   }
 
-  #parse({ name, text: kept }: Pick<SeenFile, "name" | "text">): unknown {
+  #parse({ name, text: kept }: Pick<BatchFile, "name" | "text">): unknown {
     const bytes = kept ?? this.#textOf(name);
     if (bytes === null) return null;
     const text = bytes.memory.bytes.toString("utf8", bytes.from, bytes.to);
     const value = parseJson(text);
-    if (!isObject(value)) return this.#skip(name, text === "" ? "it is empty" : "it is cut off, or not JSON");
-    if (hasDuplicateKeys(text)) return this.#skip(name, "it names a key twice");
+    if (!isObject(value))
+      return this.#skip(name, text === "" ? "it is empty" : "it is incomplete or not JSON");
+    if (hasDuplicateKeys(text)) return this.#skip(name, "it has a key twice");
     return value;
   }
 
   #skip(name: string, why: string): null {
-    if (!this.#warned.has(name)) this.#log.warn(`${join(this.#directory, name)} is passed over: ${why}.`);
+    if (!this.#warned.has(name)) this.#log.warn(`${join(this.#directory, name)} is skipped: ${why}.`);
     this.#warned.add(name);
     return null;
   }
 }
 
 /** The file whose bytes are at that place. */
-function fileAt(files: readonly SeenFile[], place: number): SeenFile | undefined {
+function fileAt(files: readonly BatchFile[], place: number): BatchFile | undefined {
   let [low, high] = [0, files.length - 1];
   while (low < high) {
     const middle = (low + high) >>> 1;
@@ -268,8 +259,8 @@ function fileAt(files: readonly SeenFile[], place: number): SeenFile | undefined
   return files[low];
 }
 
-/** It ends as an object does: in a brace, and white space. */
-function isClosed({ memory, from, to }: Text): boolean {
+/** It ends with a brace and white space, as an object does. */
+function isClosed({ memory, from, to }: FileText): boolean {
   let at = to - 1;
   while (at > from && (memory.bytes[at] ?? 0) <= 0x20) at -= 1;
   return memory.bytes[at] === 0x7d;
@@ -279,7 +270,7 @@ function isFresh(seenAs: string): boolean {
   return Date.now() - Number(BigInt(seenAs.split(":")[0] ?? "0") / 1_000_000n) < 100;
 }
 
-/** What stands in the file counts; its name where that is no time. */
+/** The time in the file, or else the time in its name. */
 function timeOf(stamp: string, name: string): number {
   const parsed = Date.parse(stamp);
   if (!Number.isNaN(parsed)) return parsed;
@@ -292,22 +283,22 @@ function timeOf(stamp: string, name: string): number {
   return Number.isNaN(fromName) ? Number.NEGATIVE_INFINITY : fromName;
 }
 
-function newestFirst(one: SeenFile, other: SeenFile): number {
+function newestFirst(one: BatchFile, other: BatchFile): number {
   if (one.startedAt !== other.startedAt) return one.startedAt < other.startedAt ? 1 : -1;
   return one.name < other.name ? 1 : -1;
 }
 
 export interface IssueCleanOptions {
   readonly olderThanMs: number;
-  /** Issues whose conversations nobody will continue. */
+  /** Closed issues: their conversations are not needed. */
   readonly closed: ReadonlySet<string>;
   readonly dryRun: boolean;
 }
 
-/** The names of the files that were removed. A conversation that may still be continued keeps its file. */
+/** Returns the names of removed files. Keeps files with a conversation that may still continue. */
 export function cleanBatches(deps: Deps, repoPath: string, options: IssueCleanOptions): readonly string[] {
   const before = deps.clock.now() - options.olderThanMs;
-  const old = [...priorRuns(deps, repoPath).batches()].filter(({ started_at: started, issues }) => {
+  const old = [...batchHistory(deps, repoPath).batches()].filter(({ started_at: started, issues }) => {
     const needed = Object.entries(issues).some(
       ([id, { session_id: session }]) => session !== null && !options.closed.has(id),
     );

@@ -1,17 +1,17 @@
 /**
- * What an agent is told about an issue, and what of it is new since then. The issue's words are untrusted: bounded, and
- * without what nobody sees.
+ * Prompts about an issue, and what is new in it since the last prompt. The issue's text is untrusted: cut to a limit and
+ * without invisible characters.
  */
 import { createHash } from "node:crypto";
 import { formatDuration } from "../lib/duration.ts";
 import { arrayIn, numberIn, objectIn, stringIn } from "../lib/json.ts";
 import { shellLine } from "../lib/shell.ts";
 import type { GateCommand } from "../core/config-issues.ts";
-import type { IssueComment, Issue } from "./source.ts";
+import type { IssueComment, Issue } from "./sources/source.ts";
 
 const MAX_BODY = 64 * 1024;
 const MAX_TITLE = 300;
-/** Characters without a shape; a variation selector belongs to an emoji when it is alone. */
+/** Invisible characters. A single variation selector belongs to an emoji. */
 const INVISIBLE =
   /(?:(?!\p{Variation_Selector})[\p{DI}\p{Bidi_Control}\uFFF9-\uFFFB])+|[\uFE00-\uFE0F]{2,}|[\u{E0100}-\u{E01EF}]+/gu;
 /** A comment that is never closed hides everything after it. */
@@ -22,63 +22,63 @@ export interface PromptFacts {
   readonly issue: Issue;
   /** Empty: the work is not checked. */
   readonly gate: readonly GateCommand[];
-  /** What the last gate found, and what is therefore to be done first. */
+  /** Failures of the last gate, which the agent must fix first. */
   readonly findings: readonly string[];
-  /** What of the issue the agent has not seen yet; null: nothing. */
+  /** Changes of the issue that the agent has not seen. Null: none. */
   readonly news: IssueNews | null;
-  readonly heard: IssueKnowledge;
-  /** The commit that the work began from; null: there is none. */
+  readonly knowledge: IssueKnowledge;
+  /** The commit that the work began from. Null: none. */
   readonly baseline: string | null;
-  /** It was done, and somebody wants more of it. */
+  /** It was closed as done and opened again. */
   readonly reopened: boolean;
-  /** The agent's last turn came to its own end: it was not interrupted. */
-  readonly spoken: boolean;
+  /** The agent's last turn was completed. */
+  readonly turnCompleted: boolean;
 }
 
 /**
- * What the conversation that goes on knows of the issue. all: what is in `news` alone is new to it. maybe: nobody can tell.
- * other: it is another conversation than the one that heard it.
+ * What the continued conversation knows of the issue. all: everything except `news`. maybe: unknown. other: a different
+ * conversation got the text.
  */
 export type IssueKnowledge = "all" | "maybe" | "other";
 
-/** The first words of a conversation. `baseline`: work of an earlier conversation lies there, since that commit. */
+/** The first prompt of a conversation. `baseline`: an earlier conversation worked since that commit. */
 export function firstPrompt({ issue, gate, findings }: PromptFacts, baseline: string | null): string {
-  const { text, note } = visible(issue.body);
+  const { text, note } = visibleText(issue.body);
   return paragraphs([
     "Work on this issue in the repository that you are in, until it is done. Do not push, and do not merge.",
     `# ${issue.id}: ${titleOf(issue)}`,
     text,
     note,
-    said("Comments on the issue:", issue.comments ?? []),
-    begun(baseline, ", in another conversation"),
-    found(findings),
-    checks(gate),
+    commentsText("Comments on the issue:", issue.comments ?? []),
+    earlierWorkText(baseline, ", in another conversation"),
+    findingsText(findings),
+    gateText(gate),
   ]);
 }
 
-function begun(baseline: string | null, where: string): string {
+function earlierWorkText(baseline: string | null, where: string): string {
   if (baseline === null) return "";
   return `Work on it has begun already${where}: look at what changed since commit ${baseline} before you go on.`;
 }
 
-/** The conversation goes on; what was said in it is not said again. */
-export function nextPrompt(told: PromptFacts): string {
-  const { findings, reopened } = told;
-  if (reopened) return reopenedPrompt(told);
-  return paragraphs([opening(told), ...changed(told), found(findings)]);
+/** Continues a conversation without repeating known text. */
+export function nextPrompt(facts: PromptFacts): string {
+  const { findings, reopened } = facts;
+  if (reopened) return reopenedPrompt(facts);
+  return paragraphs([opening(facts), ...changesText(facts), findingsText(findings)]);
 }
 
-function opening({ issue, heard, spoken }: PromptFacts): string {
+function opening({ issue, knowledge, turnCompleted }: PromptFacts): string {
   const which = `ssue ${issue.id} (${titleOf(issue)})`;
-  if (heard === "other") return `I${which} is not done. Work on it until it is.`;
-  return spoken
+  if (knowledge === "other") return `I${which} is not done. Work on it until it is.`;
+  return turnCompleted
     ? `Your last turn ended, but i${which} is not done. Go on with it until it is.`
     : `You were interrupted while you worked on i${which}. Go on where you left off.`;
 }
 
-/** It was closed as done, and is open again: what it says now counts, whether or not that is new. */
-function reopenedPrompt({ issue, gate, news, heard }: PromptFacts): string {
-  const { text, note } = visible(issue.body);
+/** For an issue that was closed as done and opened again: sends the whole present text. */
+function reopenedPrompt({ issue, gate, news, knowledge }: PromptFacts): string {
+  const { text, note } = visibleText(issue.body);
   const body = news?.body === true ? "Its text is new. It reads now:" : "It reads:";
   return paragraphs([
     `Issue ${issue.id} was closed as done after your last turn, and has been opened again: it is not done. Work on it until it is. Do not push, and do not merge.`,
@@ -87,60 +87,60 @@ function reopenedPrompt({ issue, gate, news, heard }: PromptFacts): string {
     text === "" ? "" : body,
     text,
     note,
-    heard === "all"
-      ? said("Comments that are new:", news?.comments ?? [])
-      : said("Comments on the issue:", issue.comments ?? []),
-    checks(gate),
+    knowledge === "all"
+      ? commentsText("Comments that are new:", news?.comments ?? [])
+      : commentsText("Comments on the issue:", issue.comments ?? []),
+    gateText(gate),
   ]);
 }
 
 /** After a gate that failed. */
-export function findingsPrompt(told: PromptFacts): string {
-  const { issue, findings } = told;
+export function findingsPrompt(facts: PromptFacts): string {
+  const { issue, findings } = facts;
   return paragraphs([
     `The work on issue ${issue.id} is not done: the project's own checks do not pass. Put that right.`,
-    ...changed(told),
-    found(findings),
+    ...changesText(facts),
+    findingsText(findings),
   ]);
 }
 
-/** It is done as far as the agent knows, and more is wanted by now. */
-export function newsPrompt(told: PromptFacts): string {
-  const { issue, gate, heard } = told;
+/** The agent finished, but the issue has changed meanwhile. */
+export function newsPrompt(facts: PromptFacts): string {
+  const { issue, gate, knowledge } = facts;
   return paragraphs([
     `Issue ${issue.id} (${titleOf(issue)}) was changed while you worked on it, so it is not done yet. Work on it until it is.`,
-    ...changed(told),
+    ...changesText(facts),
     "If you made this change yourself, leave the issue's text as it is, and finish what is left to be done.",
-    heard === "all" ? checks(gate) : "",
+    knowledge === "all" ? gateText(gate) : "",
   ]);
 }
 
-/** What is new since the agent was last told of the issue, and marked as such. In doubt, all of it. */
-function changed(told: PromptFacts): readonly string[] {
-  const { issue, news, heard } = told;
-  if (heard !== "all") return whole(told);
+/** Changes since the last prompt, marked as new. In doubt, the whole issue. */
+function changesText(facts: PromptFacts): readonly string[] {
+  const { issue, news, knowledge } = facts;
+  if (knowledge !== "all") return wholeIssueText(facts);
   if (news === null) return [];
-  const { text, note } = visible(issue.body);
+  const { text, note } = visibleText(issue.body);
   return [
     "The issue was changed since you last read it. What follows is new:",
     news.title ? `Its title is now: ${titleOf(issue)}` : "",
     ...(news.body ? ["Its text is now:", text === "" ? "(empty)" : text, note] : []),
-    said("New comments:", news.comments),
+    commentsText("New comments:", news.comments),
   ];
 }
 
-/** Said twice, it does no harm. */
-function whole({ issue, gate, heard, news, baseline }: PromptFacts): readonly string[] {
-  const { text, note } = visible(issue.body);
+/** Repeating the text does no harm. */
+function wholeIssueText({ issue, gate, knowledge, news, baseline }: PromptFacts): readonly string[] {
+  const { text, note } = visibleText(issue.body);
   return [
     "It is not certain that this conversation has the issue as it reads now, so here is all of it. Do not push, and do not merge.",
-    heard === "maybe" && news !== null ? newSince(news) : "",
+    knowledge === "maybe" && news !== null ? newSince(news) : "",
     `# ${issue.id}: ${titleOf(issue)}`,
     text,
     note,
-    said("Comments on the issue:", issue.comments ?? []),
-    heard === "other" ? begun(baseline, "") : "",
-    checks(gate),
+    commentsText("Comments on the issue:", issue.comments ?? []),
+    knowledge === "other" ? earlierWorkText(baseline, "") : "",
+    gateText(gate),
   ];
 }
 
@@ -149,10 +149,10 @@ function newSince({ title, body, comments }: IssueNews): string {
   return `New since you last got it: ${parts.filter(Boolean).join(", ")}.`;
 }
 
-function said(heading: string, comments: readonly IssueComment[]): string {
+function commentsText(heading: string, comments: readonly IssueComment[]): string {
   if (comments.length === 0) return "";
   const all = comments.map(({ author, text }) => {
-    const { text: words, note } = visible(text);
+    const { text: words, note } = visibleText(text);
     const who =
       author === null ? "" : `${author.replace(INVISIBLE, "").replace(/\s+/g, " ").slice(0, 100)}: `;
     return [`${who}${words}`, note].filter((part) => part !== "").join("\n");
@@ -162,7 +162,7 @@ function said(heading: string, comments: readonly IssueComment[]): string {
   return `${joined.slice(0, MAX_BODY)}\n\n(The comments go on for ${joined.length - MAX_BODY} more characters, which are left out.)`;
 }
 
-function found(findings: readonly string[]): string {
+function findingsText(findings: readonly string[]): string {
   if (findings.length === 0) return "";
   return [
     "This was found and is still open, so it comes first, even if the work seems complete:",
@@ -170,7 +170,7 @@ function found(findings: readonly string[]): string {
   ].join("\n\n");
 }
 
-function checks(gate: readonly GateCommand[]): string {
+function gateText(gate: readonly GateCommand[]): string {
   if (gate.length === 0) return "";
   const lines = gate.map(
     ({ run, timeoutMs }) => `- ${shellLine(run)} (at most ${formatDuration(timeoutMs)})`,
@@ -182,7 +182,7 @@ function titleOf({ title }: Issue): string {
   return title.replace(INVISIBLE, "").replace(/\s+/g, " ").trim().slice(0, MAX_TITLE);
 }
 
-function visible(body: string): { readonly text: string; readonly note: string } {
+function visibleText(body: string): { readonly text: string; readonly note: string } {
   let hidden = 0;
   const shown = body
     .slice(0, 4 * MAX_BODY)
@@ -206,21 +206,21 @@ function paragraphs(parts: readonly string[]): string {
   return `${parts.filter((part) => part !== "").join("\n\n")}\n`;
 }
 
-/** Digests of what was sent. The words themselves are in the conversation. */
+/** Digests of the sent text, which itself is in the conversation. */
 export interface SentIssue {
   readonly title: string;
   readonly body: string;
   readonly comments: readonly string[];
-  /** The conversation that is known to have heard it; null: it was sent, and nobody can tell. */
+  /** The conversation that got it. Null: sent, but unproved. */
   readonly session: string | null;
-  /** The last attempt of the run so far that was a turn of this conversation about the issue. */
+  /** The run's last attempt that was a turn of this conversation about the issue. */
   readonly attempt: number;
 }
 
 export interface IssueNews {
-  /** It has another title now. */
+  /** The title changed. */
   readonly title: boolean;
-  /** Its text, acceptance criteria included, is another one now. */
+  /** The text or its acceptance criteria changed. */
   readonly body: boolean;
   readonly comments: readonly IssueComment[];
 }
@@ -231,16 +231,20 @@ export function sentOf({ title, body, comments = [] }: Issue): SentIssue {
 }
 
 /**
- * What is known of a conversation, that of a run with so many attempts. An attempt that was no turn about the issue, such as a
- * person's, may have led anywhere: into another conversation and back, or to a session that was cut short.
+ * `attempts`: the run's number of attempts. An attempt that was no turn about the issue, such as a person's, may have
+ * changed the conversation or cut it short.
  */
-export function heardOf(sent: SentIssue | null, session: string | null, attempts: number): IssueKnowledge {
+export function knowledgeOf(
+  sent: SentIssue | null,
+  session: string | null,
+  attempts: number,
+): IssueKnowledge {
   if (sent === null || sent.session === null) return "maybe";
   if (sent.session !== session) return "other";
   return sent.attempt === attempts ? "all" : "maybe";
 }
 
-/** Null: nothing, or it is unknown what was sent. */
+/** Null: nothing new, or the sent text is unknown. */
 export function newsIn(issue: Issue, sent: SentIssue | null): IssueNews | null {
   if (sent === null) return null;
   const { title, body } = sentOf(issue);
@@ -267,7 +271,7 @@ function commentDigest({ author, text }: IssueComment): string {
   return digest(JSON.stringify([author, text]));
 }
 
-/** Line ends and the space around are no change. */
+/** Ignores line ends and surrounding white space. */
 function digest(text: string): string {
   return createHash("sha256").update(text.replaceAll("\r\n", "\n").trim()).digest("hex").slice(0, 16);
 }

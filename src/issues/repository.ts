@@ -1,4 +1,4 @@
-/** The repository that a batch works on, as git sees it, and which of its issue sources is meant. */
+/** The repository of a batch as git sees it, and its issue source. */
 import { createHash } from "node:crypto";
 import { basename, join } from "node:path";
 import { makeDirectory, resolveDirectory } from "../state/state.ts";
@@ -13,22 +13,22 @@ import {
 } from "../github/github.ts";
 import { type GitOptions, openGit } from "../run/git.ts";
 import type { Deps } from "../run/run.ts";
-import { BEADS_FILE, openBeads } from "./beads.ts";
-import { openGitHubIssues } from "./github.ts";
-import { MARKDOWN_FOLDER, openMarkdown } from "./markdown.ts";
-import type { IssueSource } from "./source.ts";
+import { BEADS_FILE, openBeads } from "./sources/beads.ts";
+import { openGitHubIssues } from "./sources/github.ts";
+import { MARKDOWN_FOLDER, openMarkdown } from "./sources/markdown.ts";
+import type { IssueSource } from "./sources/source.ts";
 
 export interface SourceOptions extends AccessOptions {
-  /** Null: whichever is there. GitHub is asked only when it is named. */
+  /** Null: Beads, else Markdown. GitHub only if named. */
   readonly kind: "beads" | "markdown" | "github" | null;
-  /** `owner/name`; null: that of the clone's remote. */
+  /** `owner/name`. Null: from the clone's remote. */
   readonly repository: string | null;
 }
 
 const HTTP_TIMEOUT_MS = 30_000;
 const MAX_REPLY = 64 * 1024 * 1024;
 
-/** The top of the repository that the directory is in; the directory itself where git knows none. */
+/** The top of the directory's repository, or the directory itself outside a repository. */
 export async function repositoryRoot(deps: Deps, directory: string): Promise<string> {
   const cwd = resolveDirectory(directory);
   const top = await gitText(deps, cwd, ["rev-parse", "--show-toplevel"]);
@@ -93,14 +93,14 @@ async function repositoryOnGitHub(deps: Deps, root: string, options: SourceOptio
   });
 }
 
-/** Null: git is not there, or refuses. */
+/** Null: git is missing or failed. */
 export async function gitText(deps: Deps, cwd: string, args: readonly string[]): Promise<string | null> {
   const { code, stdout } = (await git(deps, cwd, args)) ?? { code: 1, stdout: "" };
   return code === 0 ? stdout.replace(/(?<!\n)\n+$/, "") : null;
 }
 
 const GIT_TIMEOUT_MS = 120_000;
-/** Null: git is not installed. Nothing that a repository's settings name is run: an agent could have written them. */
+/** Null: git is not installed. Runs no program from a repository's settings: an agent could have written them. */
 export async function git(
   deps: Deps,
   cwd: string,

@@ -1,6 +1,6 @@
 /**
- * What new runs of a batch may do: no more than the user asks for, or than the batch that goes on gave its runs; and what a
- * batch keeps of its terms, so that a later one can tell.
+ * The rights of new runs: no more than the user asks for, or than the resumed batch gave its runs. Records the terms of
+ * a batch, so that a later one can compare.
  */
 import { isDeepStrictEqual } from "node:util";
 import type { GateConfig } from "../core/config-issues.ts";
@@ -9,27 +9,27 @@ import { harmlessLine } from "../lib/harmless.ts";
 import { arrayIn, stringIn } from "../lib/json.ts";
 import type { Redact } from "../lib/secrets.ts";
 import { shellLine } from "../lib/shell.ts";
-import { type Deps } from "../run/run.ts";
+import type { Deps } from "../run/run.ts";
 import { findEngine, storableArgs } from "../run/engine-setup.ts";
 import { engineDefaults, widerNow } from "../run/engine-access.ts";
 import { RESUMPTION_FAILED } from "./decide.ts";
 import type { BatchRecord } from "./metadata.ts";
-import type { BatchOptions } from "./batch.ts";
+import type { BatchOptions } from "./batch-plan.ts";
 
-export interface GoingBatch {
-  /** The batch that goes on, with the same engine; null: none does. */
+export interface ResumedBatch {
+  /** The batch to continue, with the same engine. Null: none. */
   readonly record: BatchRecord | null;
-  /** The user has asked for this level in this command line. */
+  /** The command line has `--access`. */
   readonly asked: boolean;
 }
 
-/** Config files and variables may be others by now. What cannot be proved to be no more is refused. */
-export function assertNoMore(deps: Deps, batch: BatchOptions, { record, asked }: GoingBatch): void {
+/** Config files and variables may have changed. Refuses unless it can prove that rights are not wider. */
+export function assertRightsNotWider(deps: Deps, batch: BatchOptions, { record, asked }: ResumedBatch): void {
   if (record === null && !asked) return;
   const { engine, access, native } = batch;
   const now = engineDefaults(deps, engine);
   const had = record === null ? null : textsIn(record, "args");
-  // Without a record of them, the option that decided tells.
+  // Without recorded arguments, compares the option that decided.
   const isSame = record === null || stringIn(record.config, "access") === (access.by ?? access.level);
   const wider = widerNow(deps, engine, access.level, {
     had: had ?? now.args,
@@ -45,14 +45,14 @@ export function assertNoMore(deps: Deps, batch: BatchOptions, { record, asked }:
     if (asked && (record === null || wider.option === access.by))
       throw new Fault(
         "would_widen",
-        `--access ${access.level} was asked for, but ${file} has ${harmlessLine(access.by ?? wider.option, 200)}, which decides instead and may be more. Nothing was begun. ` +
-          `Take it out of the config file; or leave --access out and let it decide.`,
+        `--access ${access.level} was asked for, but ${file} has ${harmlessLine(access.by ?? wider.option, 200)}, which decides instead and may allow more. Nothing began. ` +
+          `Remove it from the config file; or omit --access and let it decide.`,
         { facts: { ...facts, option: wider.option } },
       );
     throw new Fault(
       "would_widen",
-      `${goesOnWith(record)}: ${file} ${wider.gone ? `had ${option}, and it is gone` : `has ${option} now`}. Nothing was begun. ` +
-        `${wider.gone ? "Put it back" : "Take it out"} to go on with the batch; or ${beginAnew("with the config as it is", name)}`,
+      `${widerText(record)}: ${file} ${wider.gone ? `had ${option}, and it is gone` : `has ${option} now`}. Nothing began. ` +
+        `${wider.gone ? "Restore it" : "Remove it"} to continue the batch; or ${restartHint("with the config as it is", name)}`,
       { facts: { ...facts, option: wider.option } },
     );
   }
@@ -60,23 +60,23 @@ export function assertNoMore(deps: Deps, batch: BatchOptions, { record, asked }:
   if (variable === null) return;
   throw new Fault(
     "would_widen",
-    `${goesOnWith(record)}: the variable ${variable} bears on what ${name} may do, and it is not what it was. Nothing was begun. ` +
-      `Put it back as it was, in the environment or in [engines.${name}] env; or ${beginAnew("with the environment as it is", name)}`,
+    `${widerText(record)}: the variable ${variable} decides what ${name} may do, and it has changed. Nothing began. ` +
+      `Restore it, in the environment or in [engines.${name}] env; or ${restartHint("with the environment as it is", name)}`,
     { facts: { ...facts, variable } },
   );
 }
 
-function goesOnWith(record: BatchRecord | null): string {
+function widerText(record: BatchRecord | null): string {
   const name = record === null ? "" : ` ${harmlessLine(record.run_id, 40)}`;
   return `New runs of batch${name} might get more rights than the batch gave when it began`;
 }
 
-/** A new batch leaves what is in progress alone. */
-function beginAnew(how: string, engine: string): string {
-  return `set the status of issues in progress to open and begin them anew, ${how}: reprise issues run --engine ${engine}`;
+/** A new batch leaves issues in progress alone, so they must be open. */
+function restartHint(how: string, engine: string): string {
+  return `set the status of issues in progress to open and restart them, ${how}: reprise issues run --engine ${engine}`;
 }
 
-/** Null: an earlier version wrote the record and did not say. */
+/** Null: a record of an earlier version lacks the key. */
 function textsIn({ config }: BatchRecord, key: string): readonly string[] | null {
   if (!Array.isArray(config[key])) return null;
   return arrayIn(config, key).filter((word) => typeof word === "string");
@@ -93,26 +93,26 @@ function otherVariable(record: BatchRecord, now: readonly { name: string; sha256
   return differs[0]?.split("=")[0] ?? null;
 }
 
-/** As a batch keeps it. */
+/** The stored form. */
 function variableWords({ name, sha256 }: { readonly name: string; readonly sha256: string }): string {
   return `${name}=${sha256}`;
 }
 
-/** What the engine said when it refused the command lines of all that a batch has not completed; null: of some it did not. */
+/** The engine's message, if it refused the command line of every unfinished issue. Null: it did not. */
 function refusedOf({ issues }: Pick<BatchRecord, "issues">): string | null {
   const undone = Object.values(issues).filter(({ status }) => status !== "completed" && status !== "left");
   const said = undone.map(({ error }) => refusalIn(error ?? ""));
   return said.includes(null) ? null : (said[0] ?? null);
 }
 
-/** No agent of the batch ever had the options that its config had then. */
+/** No agent of the batch ever ran with the config's options. */
 function wasRefused(record: BatchRecord): boolean {
   const said = refusedOf(record);
   if (said === null || said.includes("--trust-cwd")) return false;
   return Object.values(record.issues).every(({ status }) => status === "failed");
 }
 
-/** How a reason names that trouble: where the engine said it, and where `--strict` would not let the run begin. */
+/** The beginning of the reason from the engine, and its middle if `--strict` blocked the run. */
 const REFUSED = "usage: ";
 const NEVER_BEGAN = " refused its command line (";
 
@@ -122,18 +122,18 @@ function refusalIn(error: string): string | null {
   return at === -1 ? null : error.slice(at + NEVER_BEGAN.length).replace(/\)$/, "");
 }
 
-function isBarred({ issues }: BatchRecord): boolean {
+function failedStrict({ issues }: BatchRecord): boolean {
   return Object.values(issues).some(({ error }) => error?.startsWith(RESUMPTION_FAILED) === true);
 }
 
-/** Stands in a printed command where a person must say what is right. */
-export const RIGHT = "…";
+/** In a printed command: a person must fill in the right options. */
+export const PLACEHOLDER = "…";
 
 /**
- * The native options of a batch as they are printed: those that the engine refused would be refused again. `args`: of the
- * engine's config by now.
+ * The native options of a batch for its printed command: the engine would refuse the refused ones again. `args`: the
+ * present arguments of the engine's config.
  */
-export function corrected(
+export function correctedOptions(
   record: BatchRecord,
   native: readonly string[],
   args: readonly string[],
@@ -145,25 +145,25 @@ export function corrected(
   const isBlamed = (words: readonly string[]) =>
     words.some((word) => word.startsWith("-") && refused.includes(word));
   const had = textsIn(record, "args") ?? args;
-  // Where `--strict` let nothing begin, an earlier batch had the options, and they may be corrected by now.
-  if (!isBlamed([...had, ...native]) && /-\w/.test(refused) && isBarred(record))
+  // If `--strict` blocked all issues, an earlier batch had the options, and they may be corrected already.
+  if (!isBlamed([...had, ...native]) && /-\w/.test(refused) && failedStrict(record))
     return { native, byHand: "" };
   const isConfig = had.length > 0 && (native.length === 0 || (isBlamed(had) && !isBlamed(native)));
   if (isConfig && !isDeepStrictEqual(had, args)) return { native, byHand: "" };
   if (isConfig)
     return { native, byHand: `First correct [engines.${engine}] args in your config file: ${why}.` };
-  if (native.length === 0) return { native, byHand: `First see to what it refused: ${why}.` };
+  if (native.length === 0) return { native, byHand: `First fix what it refused: ${why}.` };
   const was = harmlessLine(shellLine(native), 200);
-  const byHand = `Put the right options in place of ${RIGHT}, which were ${was}: ${why}. Without any, end the command with --`;
-  return { native: [RIGHT], byHand };
+  const byHand = `Put the right options in place of ${PLACEHOLDER}, which were ${was}: ${why}. Without any, end the command with --`;
+  return { native: [PLACEHOLDER], byHand };
 }
 
-/** The commands of a gate, as a batch keeps them. */
+/** The commands of a gate in their stored form. */
 export function gateWords(gate: GateConfig | null): string[] {
   return (gate?.commands ?? []).map(({ run }) => shellLine(run));
 }
 
-/** What the batch was asked to do, for people who look at it later. */
+/** The options of the batch, for its record. */
 export function configOf(deps: Deps, options: BatchOptions, redact: Redact) {
   const { engine, resume, strict, fresh, maxAgents, maxIssues, order, isolate, onLimit, merge, scope, gate } =
     options;

@@ -1,10 +1,10 @@
 /**
- * One turn of the conversation about an issue: started, resumed or begun afresh where the work is. What is seen of it
- * goes to the issue's desk at once; what it means for the issue is not decided here.
+ * One turn of the conversation about an issue: started, resumed, or a new conversation in the same place. Records what
+ * it sees at once; other files decide what it means for the issue.
  */
 import type { DeniedCall, Outcome } from "../core/events.ts";
 import { Fault, type FaultCode } from "../core/faults.ts";
-import { type AttemptResult, resumeRun, startRun, type Watch } from "../run/run.ts";
+import { type AttemptResult, RESUME_DEFAULTS, resumeRun, startRun, type Watch } from "../run/run.ts";
 import { tellsTools } from "../run/engine-access.ts";
 import { firstPrompt, type SentIssue, sentOf } from "./prompt.ts";
 import { repositorySlug } from "./repository.ts";
@@ -16,13 +16,13 @@ export type TurnRequest =
 
 export interface IssueTurn {
   readonly outcome: Outcome;
-  /** Tools that the agent began to use. */
+  /** Tool calls that the agent began. */
   readonly toolCalls: number;
-  /** Those that the engine refused, as far as its output tells. */
+  /** Calls that the engine refused, as far as its output reports them. */
   readonly denied: readonly DeniedCall[];
 }
 
-/** Faults that say of the conversation what an engine would say. A damaged one is a person's to decide about. */
+/** Faults that mean a lost conversation. A person decides about a damaged one. */
 const LOST: readonly FaultCode[] = [
   "session_lost",
   "session_unknown",
@@ -32,29 +32,35 @@ const LOST: readonly FaultCode[] = [
 ];
 const BUSY: readonly FaultCode[] = ["session_busy", "run_busy"];
 
-/** A conversation that is not there any more is an outcome of the turn. */
-export async function takeTurn(desk: IssueProgress, ask: TurnRequest): Promise<IssueTurn> {
-  const words = sentOf(desk.issue);
-  const seen = new Sight(desk, words);
+/** A lost conversation is an outcome of the turn, not a fault. */
+export async function takeTurn(progress: IssueProgress, ask: TurnRequest): Promise<IssueTurn> {
+  const words = sentOf(progress.issue);
+  const seen = new TurnObserver(progress, words);
   try {
-    const result = await (ask.do === "start" ? start(desk, seen.watch) : again(desk, ask, seen.watch));
-    desk.run = result.run;
-    desk.attempt = result.attempt.n;
+    const result = await (ask.do === "start"
+      ? startTurn(progress, seen.watch)
+      : resumeTurn(progress, ask, seen.watch));
+    progress.run = result.run;
+    progress.attempt = result.attempt.n;
     await result.finish();
     const none = { result: "interrupted", reason: "the attempt has no outcome" } as const;
     const outcome = result.attempt.outcome ?? none;
-    desk.spoken = outcome.result === "completed";
+    progress.turnCompleted = outcome.result === "completed";
     const isHeard = outcome.result === "completed" || seen.toolCalls > 0;
-    desk.sent = sentIn(result, { words, isHeard, known: seen.toolCalls > 0 ? seen.before : desk.sent });
-    if (isHeard && outcome.result !== "diverged") desk.reopened = false;
-    desk.note({ status: "running", session_id: result.run.session.value, tokens: result.attempt.tokens });
+    progress.sent = sentAfter(result, {
+      words,
+      isHeard,
+      known: seen.toolCalls > 0 ? seen.before : progress.sent,
+    });
+    if (isHeard && outcome.result !== "diverged") progress.reopened = false;
+    progress.note({ status: "running", session_id: result.run.session.value, tokens: result.attempt.tokens });
     return { outcome, toolCalls: seen.toolCalls, denied: seen.denied };
   } catch (error) {
-    const outcome = error instanceof Fault && ask.do !== "start" ? outcomeOf(error) : null;
+    const outcome = error instanceof Fault && ask.do !== "start" ? outcomeOfFault(error) : null;
     if (outcome === null) throw error;
     const { code } = error as Fault;
-    // The place of the work is gone with the run.
-    if (LOST.includes(code) && code !== "session_lost") desk.handle = null;
+    // The worktree is gone with the run.
+    if (LOST.includes(code) && code !== "session_lost") progress.handle = null;
     return { outcome, toolCalls: seen.toolCalls, denied: seen.denied };
   } finally {
     seen.forget();
@@ -62,10 +68,10 @@ export async function takeTurn(desk: IssueProgress, ask: TurnRequest): Promise<I
 }
 
 /**
- * What is known after a turn of what the run's conversation has heard. A message whose turn never got anywhere may not be in
- * it, and one that another conversation answered is not: both are said again.
+ * The sent text that the run's conversation has after a turn. A message may be missing from it if the turn failed early,
+ * or if another conversation answered: Reprise then sends the text again.
  */
-function sentIn(
+function sentAfter(
   { run, attempt: { n, outcome } }: AttemptResult,
   turn: { readonly words: SentIssue; readonly isHeard: boolean; readonly known: SentIssue | null },
 ): SentIssue | null {
@@ -76,40 +82,40 @@ function sentIn(
   return known?.session === session && known !== null ? { ...known, attempt: n } : known;
 }
 
-/** Null: it is a fault and nothing else. */
-function outcomeOf({ code, message }: Fault): Outcome | null {
+/** Null: not about the conversation. */
+function outcomeOfFault({ code, message }: Fault): Outcome | null {
   const kind = LOST.includes(code) ? "session_lost" : BUSY.includes(code) ? "session_busy" : null;
   if (kind === null) return null;
   return { result: "failed", reason: message, trouble: { kind, message: message.replace(/\.$/, "") } };
 }
 
-async function start(desk: IssueProgress, watch: Watch): Promise<AttemptResult> {
-  const { deps, root, options } = desk.shop;
+async function startTurn(progress: IssueProgress, watch: Watch): Promise<AttemptResult> {
+  const { deps, root, options } = progress.context;
   const isolated = options.isolate === "worktree";
-  const runId = desk.runId ?? desk.nameRun();
-  // Another start of the same issue is another run.
-  desk.runId = null;
-  desk.begunNow = true;
-  // Sent, and not yet known to be heard: the agent may be gone before its engine has kept it.
-  desk.sent = sentOf(desk.issue);
-  if (desk.shop.batch.issue(desk.issue.id)?.agent_id !== runId)
-    await desk.save({ status: "running", agent_id: runId, gate: null });
+  const runId = progress.runId ?? progress.nameRun();
+  // Another start of the same issue makes another run.
+  progress.runId = null;
+  progress.begunNow = true;
+  // The agent may die before its engine stores the text.
+  progress.sent = sentOf(progress.issue);
+  if (progress.context.batch.issue(progress.issue.id)?.agent_id !== runId)
+    await progress.save({ status: "running", agent_id: runId, gate: null });
   return startRun(
     deps,
     {
-      ...attemptOptions(desk),
+      ...attemptOptions(progress),
       engine: options.engine,
-      message: firstPrompt(desk.told(), desk.before === null ? null : desk.baseline),
-      native: newOptions(desk),
+      message: firstPrompt(progress.promptFacts(), progress.before === null ? null : progress.baseline),
+      native: newOptions(progress),
       env: [],
       cwd: root,
       cwdGiven: true,
       isolate: isolated ? "worktree" : null,
-      ...(isolated && desk.branch !== null ? { branch: desk.branch } : {}),
-      ...(isolated && desk.baseline !== null ? { from: desk.before ?? desk.baseline } : {}),
+      ...(isolated && progress.branch !== null ? { branch: progress.branch } : {}),
+      ...(isolated && progress.baseline !== null ? { from: progress.before ?? progress.baseline } : {}),
       runDir: null,
       name: null,
-      subject: `issue:${repositorySlug(root)}#${desk.issue.id}`,
+      subject: `issue:${repositorySlug(root)}#${progress.issue.id}`,
       trustCwd: options.trustCwd,
       escrow: true,
       runId,
@@ -118,59 +124,56 @@ async function start(desk: IssueProgress, watch: Watch): Promise<AttemptResult> 
   );
 }
 
-async function again(
-  desk: IssueProgress,
+async function resumeTurn(
+  progress: IssueProgress,
   { do: want, handle, message }: Exclude<TurnRequest, { do: "start" }>,
   watch: Watch,
 ): Promise<AttemptResult> {
-  // What the gate said is about the work as it was.
+  // An earlier gate result is about earlier work.
   const words = message();
-  if (want === "fresh") desk.sent = sentOf(desk.issue);
-  await desk.save({ status: "running", gate: null });
+  if (want === "fresh") progress.sent = sentOf(progress.issue);
+  await progress.save({ status: "running", gate: null });
   return resumeRun(
-    desk.shop.deps,
+    progress.context.deps,
     {
-      ...attemptOptions(desk),
+      ...attemptOptions(progress),
+      ...RESUME_DEFAULTS,
       selector: handle,
       want,
-      damage: "refuse",
       message: words,
-      // What it began with is the run's own.
-      native: desk.begunNow ? [] : desk.over,
-      anew: newOptions(desk),
-      keep: false,
-      env: [],
-      hasTerminal: false,
-      trustCwd: desk.shop.options.trustCwd,
+      // The run has its own options.
+      native: progress.begunNow ? [] : progress.over,
+      anew: newOptions(progress),
+      trustCwd: progress.context.options.trustCwd,
     },
     watch,
   );
 }
 
-/** Of a run that begins in this batch. */
-function newOptions({ shop: { options } }: IssueProgress): readonly string[] {
+/** For a run that begins in this batch. */
+function newOptions({ context: { options } }: IssueProgress): readonly string[] {
   return [...options.access.options, ...options.native];
 }
 
-function attemptOptions({ shop }: IssueProgress) {
-  return { mode: "auto", limits: shop.options.limits, terminal: null } as const;
+function attemptOptions({ context }: IssueProgress) {
+  return { mode: "auto", limits: context.options.limits, terminal: null } as const;
 }
 
-/** What is seen of a live attempt. Session ids go to the metadata when they are first seen. */
-class Sight {
+/** Watches a live attempt, and records each session id when it first appears. */
+class TurnObserver {
   toolCalls = 0;
   readonly denied: DeniedCall[] = [];
   readonly watch: Watch;
-  readonly #desk: IssueProgress;
+  readonly #progress: IssueProgress;
   #session: string | null = null;
   readonly #open = new Set<string>();
   readonly #words: SentIssue;
-  /** What was known before this turn was heard. */
+  /** The record of sent text before this turn. */
   before: SentIssue | null = null;
   #forget = (): void => {};
 
-  constructor(desk: IssueProgress, words: SentIssue) {
-    this.#desk = desk;
+  constructor(progress: IssueProgress, words: SentIssue) {
+    this.#progress = progress;
     this.#words = words;
     this.watch = {
       raw: () => undefined,
@@ -179,23 +182,23 @@ class Sight {
           if (event.type === "session") this.#saw(event.session);
           else if (event.type === "tool") this.#sawTool(event);
           else if (event.type === "notice" && event.denied !== undefined) this.#sawDenied(event.denied);
-          else if (event.type === "usage") desk.tokens = event.tokens;
+          else if (event.type === "usage") progress.tokens = event.tokens;
         }
       },
       status: ({ attempt, tools }) => {
-        desk.attempt = attempt;
-        desk.show("running", tools.map(({ name }) => name).join(", "));
+        progress.attempt = attempt;
+        progress.show("running", tools.map(({ name }) => name).join(", "));
       },
       live: () => {},
       mute: () => {},
       onStop: (listener) => {
-        this.#forget = desk.brake.onStop(listener);
+        this.#forget = progress.stopControl.onStop(listener);
       },
       recorded: (run, attempt) => {
-        desk.attempt = attempt.n;
-        desk.run = run;
-        if (!tellsTools(desk.shop.deps, run.agentName, attempt.args)) desk.tools = null;
-        desk.note({ status: "running", attempts: attempt.n, agent_id: run.runId });
+        progress.attempt = attempt.n;
+        progress.run = run;
+        if (!tellsTools(progress.context.deps, run.agentName, attempt.args)) progress.tools = null;
+        progress.note({ status: "running", attempts: attempt.n, agent_id: run.runId });
         this.#saw(run.session.value);
       },
     };
@@ -205,29 +208,29 @@ class Sight {
     this.#forget();
   }
 
-  /** Some calls are only told when they are over. */
+  /** Some engines report a call only when it ends. */
   #sawTool({ state, id }: { readonly state: "started" | "ended"; readonly id: string }): void {
     if (state === "ended" && this.#open.delete(id)) return;
     if (state === "started") this.#open.add(id);
     this.toolCalls += 1;
-    const desk = this.#desk;
-    if (desk.tools !== null) desk.tools += 1;
+    const progress = this.#progress;
+    if (progress.tools !== null) progress.tools += 1;
     if (this.toolCalls > 1) return;
-    this.before = desk.sent;
-    desk.sent = { ...this.#words, session: this.#session, attempt: desk.attempt };
-    // That there was one, and what its agent has heard, must be known after a crash; how many is told with the next change.
-    desk.note({ status: "running" });
+    this.before = progress.sent;
+    progress.sent = { ...this.#words, session: this.#session, attempt: progress.attempt };
+    // The first call proves that the agent got the text, and must survive a crash. The next change writes the count.
+    progress.note({ status: "running" });
   }
 
   #sawDenied(call: DeniedCall): void {
     this.denied.push(call);
-    this.#desk.denied.push(call);
-    this.#desk.note({ status: "running" });
+    this.#progress.denied.push(call);
+    this.#progress.note({ status: "running" });
   }
 
   #saw(session: string | null): void {
     if (session === null || session === this.#session) return;
     this.#session = session;
-    this.#desk.note({ status: "running", session_id: session });
+    this.#progress.note({ status: "running", session_id: session });
   }
 }

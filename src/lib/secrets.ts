@@ -29,7 +29,10 @@ const OTP_WORD = /^[th]?otp$/i;
 /** Run together in capitals: `MYSQLPASS`, but not `COMPASS`, `LOWPASS` and `OLDPWD`. */
 const CAPITAL_PASS =
   /^(?!(?:EN)?COMPASS|(?:BY|OVER|UNDER|TRES|SUR|LOW|HIGH|BAND|ALL|MULTI|SINGLE|FIRST)PASS|OLDPWD)[A-Z]+(?:PASS|PWD|CREDS)\d*$/;
-/** Of several words: who has the address of a web hook, or a connection string, can use what is behind it. A seed phrase opens a wallet. */
+/**
+ * Names of several words: the address of a web hook or a connection string gives access to a service, a seed phrase to a
+ * wallet.
+ */
 const PHRASE =
   /(?:^|_)web_?hooks?_?(?:url|uri|endpoint)s?\d*$|_web_?hooks?\d*$|(?:^|_)conn(?:ection)?_?str(?:ing)?s?\d*$|(?:^|_)seed_?phrases?\d*$|vault_?role_?id$|approle_?(?:role_?)?id$/i;
 /** Tokens in the plural are usually counted; these are secrets. */

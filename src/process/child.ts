@@ -6,6 +6,7 @@
 import type { TerminalSize } from "../lib/terminal-state.ts";
 import { spawn, type ChildProcess } from "node:child_process";
 import { closeSync, openSync, statSync } from "node:fs";
+import { errorCode } from "../core/errno.ts";
 import type { Exit, Stream } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import type { ProcessIdentity } from "../core/records.ts";
@@ -184,7 +185,7 @@ function requireDirectory(cwd: string): void {
 
 function refusal(error: unknown, program: string): unknown {
   if (error instanceof Fault || !(error instanceof Error)) return error;
-  const code = "code" in error && typeof error.code === "string" ? error.code : error.message;
+  const code = errorCode(error) ?? error.message;
   const facts = { program, code };
   switch (code) {
     case "ENOENT":

@@ -1,21 +1,11 @@
 /** Identifies processes: a pid alone is never authority, because the system reuses pids (I6). */
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { errorCode } from "../core/errno.ts";
 import type { OwnerState } from "../core/deps.ts";
 import { Fault, wantOf } from "../core/faults.ts";
 import type { ProcessIdentity } from "../core/records.ts";
 import * as ps from "./ps.ts";
-
-/** One process as the system lists it. */
-export interface ProcessEntry {
-  readonly pid: number;
-  readonly parent: number;
-  readonly group: number;
-  /** 0: the system does not report it. */
-  readonly session: number;
-  readonly start: string;
-  /** The process has ended, and its parent has not reaped it yet. */
-  readonly zombie: boolean;
-}
+import type { ProcessEntry } from "./ps.ts";
 
 export function self(): ProcessIdentity {
   return identityOfChild(process.pid);
@@ -215,7 +205,8 @@ function needed(path: string, read: (path: string) => string): string {
     return read(path);
   } catch (error) {
     assertLooked(error);
-    const why = error instanceof Error && "code" in error ? ` (${String(error.code)})` : "";
+    const code = errorCode(error);
+    const why = code === null ? "" : ` (${code})`;
     throw new Fault(
       "platform_unsupported",
       `${path} cannot be read${why}, and without it Reprise cannot tell processes apart; nothing was started. ` +

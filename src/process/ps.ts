@@ -1,6 +1,17 @@
 /** The process table from `ps`, for systems without /proc (macOS). Slow, so called only when needed. */
 import { spawnSync } from "node:child_process";
-import type { ProcessEntry } from "./identity.ts";
+
+/** One process as the system lists it. */
+export interface ProcessEntry {
+  readonly pid: number;
+  readonly parent: number;
+  readonly group: number;
+  /** 0: the system does not report it. */
+  readonly session: number;
+  readonly start: string;
+  /** The process has ended, and its parent has not reaped it yet. */
+  readonly zombie: boolean;
+}
 
 const COLUMNS = ["-o", "pid=,ppid=,pgid=,stat=,lstart="];
 

@@ -3,17 +3,11 @@
  * that left all three but carry the marker in their environment. Checks the identity before every signal.
  */
 import { setTimeout as sleep } from "node:timers/promises";
+import { isErrno } from "../core/errno.ts";
 import type { Stray } from "../core/deps.ts";
 import type { ProcessIdentity } from "../core/records.ts";
-import {
-  findVariables,
-  hasVariable,
-  identityOf,
-  isAlive,
-  membersOf,
-  processTable,
-  type ProcessEntry,
-} from "./identity.ts";
+import { findVariables, hasVariable, identityOf, isAlive, membersOf, processTable } from "./identity.ts";
+import type { ProcessEntry } from "./ps.ts";
 
 /** The variable in every agent's environment that holds its attempt's marker. */
 export const MARKER_VARIABLE = "REPRISE_ATTEMPT";
@@ -191,7 +185,7 @@ function isDenied({ pid }: ProcessIdentity): boolean {
     process.kill(pid, 0);
     return false;
   } catch (error) {
-    return error instanceof Error && "code" in error && error.code === "EPERM";
+    return isErrno(error, "EPERM");
   }
 }
 

@@ -2,7 +2,9 @@
  * Review comments as a file: JSON lines or one JSON array, with documented snake_case names. `--export jsonl` writes
  * it, and `--comments` reads back the same comments.
  */
-import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";
+import { closeSync, fstatSync, readFileSync } from "node:fs";
+import { errorCode } from "../core/errno.ts";
+import { openToRead } from "../state/state.ts";
 import { Fault } from "../core/faults.ts";
 import { harmlessJson } from "../lib/harmless.ts";
 import { fieldIn, hasDuplicateKeys, isObject, parseJson } from "../lib/json.ts";
@@ -12,14 +14,14 @@ const MAX_BYTES = 128 * 1024 * 1024;
 const MAX_COMMENTS = 20_000;
 const MAX_NAMED = 5;
 
-export interface FromFile {
+export interface CommentFile {
   readonly comments: readonly ReviewComment[];
   /** One sentence per omission. */
   readonly warnings: readonly string[];
 }
 
 /** Reports and skips bad lines; refuses a file without a good line. */
-export function readCommentFile(path: string): FromFile {
+export function readCommentFile(path: string): CommentFile {
   const text = readWhole(path);
   const entries = text.trimStart().startsWith("[") ? fromArray(text, path) : fromLines(text);
   const comments = new Map<string, ReviewComment>();
@@ -81,9 +83,9 @@ function fromArray(text: string, path: string): Entry[] {
 function readWhole(path: string): string {
   let fd: number;
   try {
-    fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    fd = openToRead(path, "follow");
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? String(error.code) : "";
+    const code = errorCode(error) ?? "";
     throw invalid(path, code === "ENOENT" ? "there is no such file" : `it cannot be read (${code})`);
   }
   try {

@@ -4,8 +4,9 @@
  */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import { storageFault } from "../state/state.ts";
+import { checkOwnDirectory, type StateDir, storageFault } from "../state/state.ts";
 import type { Outcome } from "../core/events.ts";
+import { isErrno } from "../core/errno.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunStatus } from "../core/records.ts";
 import { subjectOf } from "./pull-request.ts";
@@ -13,7 +14,7 @@ import { isPassing, nameStart, openSession, SIDECAR_END, type Sidecar, whyOf } f
 import type { InterruptedSession, PullRequest } from "./reviews.ts";
 
 /** The present state of a run. */
-export interface RunNow {
+export interface RunState {
   /** `running`: a live process works on it. */
   readonly status: RunStatus;
   /** The engine's session id. */
@@ -23,9 +24,9 @@ export interface RunNow {
   readonly outcome?: Outcome | null;
 }
 
-export interface Looking {
+export interface RunLookup {
   /** Null: there is no such run. */
-  run(handle: string): Promise<RunNow | null>;
+  run(handle: string): Promise<RunState | null>;
   warn(message: string): void;
 }
 
@@ -33,13 +34,13 @@ export interface Looking {
 export async function findInterruptedSession(
   directory: string,
   pullRequest: PullRequest,
-  looking: Looking,
+  looking: RunLookup,
 ): Promise<InterruptedSession | null> {
   for (const { path, record } of candidates(directory, pullRequest, looking)) {
     const run = await looking.run(record.handle);
     if (run === null || run.subject?.toLowerCase() !== subjectOf(pullRequest).toLowerCase()) {
       const what = run === null ? "is gone" : "is for something else";
-      looking.warn(`${path} is passed over: its run ${record.handle} ${what}.`);
+      looking.warn(`${path} is skipped: its run ${record.handle} ${what}.`);
       continue;
     }
     // A resume uses the run, and a kill between the two writes leaves the id only in the run.
@@ -63,7 +64,7 @@ export function declineSession(path: string, at: string): void {
 }
 
 /** A session that a process works on, or that was finished since (`reprise resume`), is not interrupted. */
-function isOpen({ status }: Sidecar, run: RunNow): boolean {
+function isOpen({ status }: Sidecar, run: RunState): boolean {
   if (run.status === "running" || run.status === "completed") return false;
   // The sidecar of a dead owner says `running`; then its run tells how the session ended.
   if (status === "interrupted" || run.status === "interrupted" || run.status === "cancelled") return true;
@@ -81,7 +82,7 @@ interface Candidate {
 }
 
 /** Newest first. The name selects files to read; their content decides. */
-function candidates(directory: string, pullRequest: PullRequest, looking: Looking): Candidate[] {
+function candidates(directory: string, pullRequest: PullRequest, looking: RunLookup): Candidate[] {
   const start = nameStart(pullRequest).toLowerCase();
   const found: Candidate[] = [];
   for (const name of sidecarsIn(directory)) {
@@ -116,7 +117,37 @@ export function sidecarsIn(directory: string): readonly string[] {
   try {
     return readdirSync(directory).filter((name) => name.endsWith(SIDECAR_END));
   } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") return [];
+    if (isErrno(error, "ENOENT")) return [];
     throw storageFault(error, "read", directory);
   }
+}
+
+export interface DamagedSidecar {
+  readonly path: string;
+  readonly why: string;
+}
+
+/** For `doctor`: unusable sidecars. Reads only. */
+export function damagedSidecars(state: StateDir): readonly DamagedSidecar[] {
+  const directory = join(state.root, "reviews");
+  try {
+    if (!checkOwnDirectory(directory)) return [];
+  } catch (error) {
+    return [damageOf(error, directory)];
+  }
+  return sidecarsIn(directory).flatMap((name) => {
+    const path = join(directory, name);
+    try {
+      openSession(path);
+      return [];
+    } catch (error) {
+      return [damageOf(error, path)];
+    }
+  });
+}
+
+function damageOf(error: unknown, path: string): DamagedSidecar {
+  if (!(error instanceof Fault)) throw error;
+  const { why } = error.facts;
+  return { path, why: typeof why === "string" ? why : error.message };
 }

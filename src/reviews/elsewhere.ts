@@ -32,7 +32,7 @@ export async function followSession(
   if (!checkOwnDirectory(directory)) return null;
   const own = sessionsIn(directory, "").filter(({ record }) => record.handle === run.handle);
   watch.recorded = () => {
-    for (const session of own) quietly(deps, () => session.update({ status: "running", finished_at: null }));
+    for (const session of own) orWarn(deps, () => session.update({ status: "running", finished_at: null }));
   };
   return {
     [Symbol.asyncDispose]: async () => {
@@ -67,8 +67,9 @@ async function catchUp(deps: Deps, path: string): Promise<void> {
     const run = await selectRun(deps, session.record.handle);
     const attempts = await deps.store.listAttempts(run.runId);
     const told = session.record.attempts ?? run.attempts;
-    for (const attempt of attempts.filter(({ n }) => n > told)) await takeOver(deps, session, run, attempt);
-    putRight(session, run, attempts.at(-1));
+    for (const attempt of attempts.filter(({ n }) => n > told))
+      await copyEndedAttempt(deps, session, run, attempt);
+    correctStatus(session, run, attempts.at(-1));
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
     if (error.code !== "handle_unknown" && error.code !== "record_damaged")
@@ -77,7 +78,7 @@ async function catchUp(deps: Deps, path: string): Promise<void> {
 }
 
 /** Skips a running attempt: it is taken over as a whole later. */
-async function takeOver(
+async function copyEndedAttempt(
   deps: Deps,
   session: SessionFile,
   run: RunRecord,
@@ -85,9 +86,9 @@ async function takeOver(
 ): Promise<void> {
   const { n, outcome } = attempt;
   if (attempt.state !== "ended" || outcome === null || run.status === "running") return;
-  if (!isTold(session.transcript, n)) {
+  if (!isCopied(session.transcript, n)) {
     using transcript = openTranscript(session.transcript, deps.clock);
-    await tell(transcript, run, attempt);
+    await copyAttempt(transcript, run, attempt);
   }
   const thread = run.session.value ?? session.record.thread_id;
   const isAnother = session.record.thread_id !== null && thread !== session.record.thread_id;
@@ -98,7 +99,7 @@ async function takeOver(
 }
 
 /** The transcript has this attempt to its end: a kill came between it and the sidecar. */
-function isTold(path: string, n: number): boolean {
+function isCopied(path: string, n: number): boolean {
   try {
     const end = new RegExp(`^\\{"t":"[^"]+","type":"attempt_ended","attempt":${n},`, "m");
     return end.test(readFileSync(path, "utf8"));
@@ -107,7 +108,7 @@ function isTold(path: string, n: number): boolean {
   }
 }
 
-async function tell(transcript: Transcript, run: RunRecord, attempt: AttemptRecord): Promise<void> {
+async function copyAttempt(transcript: Transcript, run: RunRecord, attempt: AttemptRecord): Promise<void> {
   const { n, kind, startedAt, endedAt, outcome, mode } = attempt;
   const directory = attemptDir(run.runDirectory, n);
   if (kind === "resume") {
@@ -145,7 +146,7 @@ async function copyLines(transcript: Transcript, directory: string): Promise<voi
 }
 
 /** A session marked running whose run is over ends as its run did; a session whose run is working is running. */
-function putRight(session: SessionFile, run: RunRecord, last: AttemptRecord | undefined): void {
+function correctStatus(session: SessionFile, run: RunRecord, last: AttemptRecord | undefined): void {
   const { status } = session.record;
   if (run.status === "running") {
     if (status !== "running") session.update({ status: "running", finished_at: null });
@@ -155,7 +156,7 @@ function putRight(session: SessionFile, run: RunRecord, last: AttemptRecord | un
   session.end(statusAfter(last.outcome), last.endedAt ?? last.startedAt, last.outcome);
 }
 
-function quietly(deps: Deps, work: () => void): void {
+function orWarn(deps: Deps, work: () => void): void {
   try {
     work();
   } catch (error) {

@@ -3,9 +3,9 @@
  * only, and nothing outside the clone, whatever a comment's path.
  */
 import { createHash } from "node:crypto";
-import { closeSync, constants, fstatSync, openSync, readFileSync, realpathSync } from "node:fs";
+import { closeSync, fstatSync, readFileSync, realpathSync } from "node:fs";
 import { join, sep } from "node:path";
-import { resolveDirectory } from "../state/state.ts";
+import { resolveDirectory, openToRead } from "../state/state.ts";
 import { Fault } from "../core/faults.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { type Git, openGit, repositoriesOf } from "../run/git.ts";
@@ -45,7 +45,7 @@ export async function lookAtFolder(deps: Deps, directory: string): Promise<Revie
   const cwd = resolveDirectory(directory);
   const git = await gitIn(deps, cwd);
   if (git === null) return { cwd, clone: null, silence: "absent" };
-  const ask = (...args: string[]) => said(git, args);
+  const ask = (...args: string[]) => gitReply(git, args);
   const [top, head, branch, remotes] = await Promise.all([
     ask("rev-parse", "--show-toplevel"),
     ask("rev-parse", "--verify", "--quiet", "HEAD^{commit}"),
@@ -104,7 +104,7 @@ export function requireClone(
 export async function headOf(deps: Deps, { root }: ReviewClone): Promise<string | null> {
   const git = await gitIn(deps, root);
   if (git === null) return null;
-  return (await said(git, ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])).text;
+  return (await gitReply(git, ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])).text;
 }
 
 export interface ReviewPlace {
@@ -178,7 +178,7 @@ function readInside(root: string, path: string): string | null {
   try {
     const real = realpathSync(join(root, path));
     if (!real.startsWith(root.endsWith(sep) ? root : root + sep)) return null;
-    fd = openSync(real, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    fd = openToRead(real);
   } catch {
     // Missing, unreadable, or an invalid name: nothing to show.
     return null;
@@ -195,7 +195,7 @@ function readInside(root: string, path: string): string | null {
   }
 }
 
-interface Said {
+interface GitReply {
   /** Null: git refused. */
   readonly text: string | null;
   readonly says: string;
@@ -211,7 +211,7 @@ async function gitIn(deps: Deps, cwd: string): Promise<Git | null> {
   }
 }
 
-async function said(git: Git, args: readonly string[]): Promise<Said> {
+async function gitReply(git: Git, args: readonly string[]): Promise<GitReply> {
   const { code, stdout, stderr } = await git(args, { timeoutMs: GIT_TIMEOUT_MS });
   return { text: code === 0 ? stdout.replace(/(?<!\n)\n+$/, "") : null, says: stderr };
 }

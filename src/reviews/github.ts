@@ -9,7 +9,7 @@ import type { ReviewComment, PullRequest } from "./reviews.ts";
 
 export interface ReviewGitHub {
   /** Calls `progress` with the number so far, from the second page on. */
-  comments(pullRequest: PullRequest, progress: (comments: number) => void): Promise<FromGitHub>;
+  comments(pullRequest: PullRequest, progress: (comments: number) => void): Promise<GitHubComments>;
   about(pullRequest: PullRequest): Promise<{ readonly title: string | null; readonly head: string | null }>;
   /** The newest open pull request with this branch as its head. Null: there is no such pull request. */
   ofBranch(
@@ -18,7 +18,7 @@ export interface ReviewGitHub {
   ): Promise<number | null>;
 }
 
-export interface FromGitHub {
+export interface GitHubComments {
   readonly comments: readonly ReviewComment[];
   readonly warnings: readonly string[];
 }
@@ -69,7 +69,7 @@ async function listComments(
   client: GitHubClient,
   pullRequest: PullRequest,
   progress: (comments: number) => void,
-): Promise<FromGitHub> {
+): Promise<GitHubComments> {
   const comments = new Map<string, ReviewComment>();
   const warnings: string[] = [];
   let strange = 0;

@@ -5,11 +5,11 @@
 import { harmless, harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
 import { titleOf } from "./pull-request.ts";
-import type { ReviewComment, Loaded, PullRequest } from "./reviews.ts";
+import type { ReviewComment, LoadedComments, PullRequest } from "./reviews.ts";
 
 export function toMarkdown(
   pullRequest: PullRequest,
-  { comments, title }: Pick<Loaded, "comments" | "title">,
+  { comments, title }: Pick<LoadedComments, "comments" | "title">,
 ): string {
   const name = title === null ? "" : `: ${inlineCode(title)}`;
   const head = `# Review comments of ${titleOf(pullRequest)}${name}\n\n${plural(comments.length, "comment")}\n`;

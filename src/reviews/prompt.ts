@@ -87,6 +87,17 @@ export function composePrompt(order: PromptOrder): Prompt {
   };
 }
 
+/** Parts of the comments that did not reach Codex. */
+export function omissionsIn({ removed, cut, leftOut }: Prompt): readonly string[] {
+  const taken = [
+    ...(removed.invisible === 0 ? [] : [plural(removed.invisible, "invisible character")]),
+    ...(removed.htmlComments === 0 ? [] : [plural(removed.htmlComments, "HTML comment")]),
+    ...(cut === 0 ? [] : [`${plural(cut, "character")} of long texts`]),
+    ...(leftOut === 0 ? [] : [`${plural(leftOut, "comment")} for which there was no room`]),
+  ];
+  return taken.length === 0 ? [] : [`Not sent to Codex: ${taken.join(", ")}.`];
+}
+
 /** Equal for an unchanged comment. Neither secret nor proof: texts with equal length and hash count as equal. */
 export function markOf(comment: ReviewComment): string {
   let hash = 0x811c9dc5;

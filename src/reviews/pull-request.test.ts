@@ -2,18 +2,18 @@ import { describe, expect, test } from "vitest";
 import { Fault } from "../core/faults.ts";
 import { cpuMs } from "../../test/cpu.ts";
 import { accessTo, namedHosts, parseRemote, sameRepository } from "../github/github.ts";
-import { type Around, parsePullRequest, subjectOf, titleOf } from "./pull-request.ts";
+import { type ParseContext, parsePullRequest, subjectOf, titleOf } from "./pull-request.ts";
 
 const SHOP = { host: "github.com", owner: "acme", repository: "shop" };
-const AROUND: Around = { hosts: [], remotes: [] };
-const CLONE: Around = {
+const AROUND: ParseContext = { hosts: [], remotes: [] };
+const CLONE: ParseContext = {
   hosts: [],
   remotes: [
     { name: "origin", ...SHOP, owner: "me" },
     { name: "upstream", ...SHOP },
   ],
 };
-const ENTERPRISE: Around = {
+const ENTERPRISE: ParseContext = {
   hosts: [],
   remotes: [{ name: "origin", ...SHOP, host: "git.example.com" }],
 };

@@ -16,7 +16,7 @@ import {
 import type { PullRequest } from "./reviews.ts";
 
 /** The context for parsing. */
-export interface Around {
+export interface ParseContext {
   /** Hosts that the user named, besides github.com: by --api-url or GH_HOST. */
   readonly hosts: readonly string[];
   /** Remotes of the user's clone; a GitHub Enterprise host among them counts as named. */
@@ -26,7 +26,7 @@ export interface Around {
 /** GraphQL numbers have 31 bits. */
 const MAX_NUMBER = 2_147_483_647;
 
-export function parsePullRequest(text: string, around: Around): PullRequest {
+export function parsePullRequest(text: string, around: ParseContext): PullRequest {
   const given = text.trim();
   if (given.length > 2_000) throw wrong(given);
   const bare = /^#?(-?\d+)$/.exec(given);

@@ -2,9 +2,9 @@
  * Removes the files of review sessions together with their runs. If a sidecar is damaged or missing, its rest or the
  * transcript identifies the run. Unidentified files stay and are reported.
  */
-import { closeSync, constants, fstatSync, openSync, readdirSync, readSync, rmSync } from "node:fs";
+import { closeSync, fstatSync, readdirSync, readSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { checkOwnDirectory, type StateDir, storageFault } from "../state/state.ts";
+import { checkOwnDirectory, type StateDir, storageFault, openToRead } from "../state/state.ts";
 import type { Log } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
@@ -104,7 +104,7 @@ function isOf(stem: string, { handle, sessions }: Removed): boolean | null {
 function beginningOf(path: string): string {
   let fd: number;
   try {
-    fd = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    fd = openToRead(path);
   } catch {
     return "";
   }

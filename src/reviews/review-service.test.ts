@@ -21,7 +21,7 @@ import * as processes from "../process/process.ts";
 import type { Deps } from "../run/run.ts";
 import { runLike } from "../../test/contracts/store-samples.ts";
 import { memoryStore } from "../../test/contracts/memory-store.ts";
-import { type ReviewServiceOptions, findPullRequest, openDesk } from "./review-service.ts";
+import { type ReviewServiceOptions, findPullRequest, openReviewService } from "./review-service.ts";
 import { lookAtFolder } from "./folder.ts";
 import type { ReviewComment } from "./reviews.ts";
 import { createSession } from "./sidecar.ts";
@@ -51,7 +51,7 @@ let warnings: string[];
 let fake: FakeGitHub;
 
 beforeEach(async () => {
-  root = realpathSync(mkdtempSync(join(tmpdir(), "reprise-desk-")));
+  root = realpathSync(mkdtempSync(join(tmpdir(), "reprise-service-")));
   clone = join(root, "clone");
   mkdirSync(join(clone, "src"), { recursive: true });
   git("init", "-q", "-b", "faster");
@@ -87,7 +87,7 @@ function git(...args: string[]): string {
 async function open(change: Partial<ReviewServiceOptions> = {}) {
   const folder =
     change.folder === undefined ? { at: await lookAtFolder(deps, clone), force: false } : change.folder;
-  return openDesk(deps, {
+  return openReviewService(deps, {
     pullRequest: PULL,
     token: null,
     apiUrl: fake.url,
@@ -159,8 +159,8 @@ describe("the folder", () => {
     };
     const at = await lookAtFolder(deps, clone);
     await findPullRequest(deps, "42", { token: null, apiUrl: fake.url, folder: at });
-    const desk = await open({ folder: { at, force: false } });
-    await desk.load(false);
+    const service = await open({ folder: { at, force: false } });
+    await service.load(false);
     expect(asked.toSorted()).toEqual([
       "config --list --show-scope --null",
       "remote -v",
@@ -202,15 +202,15 @@ describe("the folder", () => {
     git("add", ".");
     git("commit", "-qm", "x");
     const head = git("rev-parse", "HEAD");
-    const desk = await open();
-    expect(await desk.load(false)).toMatchObject({
+    const service = await open();
+    expect(await service.load(false)).toMatchObject({
       head: { pullRequest: HEAD, folder: head },
       warnings: [`The clone is at ${head.slice(0, 10)}, the pull request at 6dcb09b5b5: lines may differ.`],
     });
     fake.head = head;
-    expect((await desk.load(true)).warnings).toEqual([]);
+    expect((await service.load(true)).warnings).toEqual([]);
     git("commit", "-q", "--allow-empty", "-m", "the clone moves on");
-    expect((await desk.load(true)).head).toEqual({ pullRequest: head, folder: git("rev-parse", "HEAD") });
+    expect((await service.load(true)).head).toEqual({ pullRequest: head, folder: git("rev-parse", "HEAD") });
   });
 });
 
@@ -257,21 +257,21 @@ describe("code around a comment", () => {
 describe("loading", () => {
   test("asks GitHub once, and again for a fresh look", async () => {
     fake.comments = [{ id: 1, body: "a" }];
-    const desk = await open();
-    const first = await desk.load(false);
+    const service = await open();
+    const first = await service.load(false);
     expect(first).toMatchObject({ title: "Make it faster", comments: [{ id: "1", body: "a" }] });
     fake.comments = [...fake.comments, { id: 2, body: "b" }];
-    expect(await desk.load(false)).toBe(first);
-    expect((await desk.load(true)).comments).toHaveLength(2);
+    expect(await service.load(false)).toBe(first);
+    expect((await service.load(true)).comments).toHaveLength(2);
     expect(readdirSync(join(deps.state.root, "reviews")).toSorted()).toEqual(["cache"]);
   });
 
   test("does not remember a failure", async () => {
-    const desk = await open();
+    const service = await open();
     fake.answer = () => rateLimited(1_790_000_000);
-    expect((await faultOf(desk.load(false)))[0]).toBe("github_limited");
+    expect((await faultOf(service.load(false)))[0]).toBe("github_limited");
     fake.answer = () => undefined;
-    expect(await desk.load(false)).toMatchObject({ comments: [] });
+    expect(await service.load(false)).toMatchObject({ comments: [] });
   });
 
   test("reads a file instead, without asking GitHub", async () => {
@@ -292,8 +292,8 @@ describe("loading", () => {
   test("trusts authors who belong to the repository, or all authors", async () => {
     const words = ["OWNER", "MEMBER", "COLLABORATOR", "CONTRIBUTOR", "FIRST_TIMER", "NONE", "owner", null];
     const trusted = async (includeAll: boolean) => {
-      const desk = await open({ includeAll });
-      return words.filter((association) => desk.trusts({ ...COMMENT, association }));
+      const service = await open({ includeAll });
+      return words.filter((association) => service.trusts({ ...COMMENT, association }));
     };
     expect(await trusted(false)).toEqual(["OWNER", "MEMBER", "COLLABORATOR"]);
     expect(await trusted(true)).toEqual(words);
@@ -308,10 +308,10 @@ test("a turn gets the folder and the title, and has no place without a folder", 
     return turn;
   };
   const order = { comments: [], resume: null };
-  const desk = await open({ begin });
-  desk.begin(order, () => {});
-  await desk.load(false);
-  expect(desk.begin(order, () => {})).toBe(turn);
+  const service = await open({ begin });
+  service.begin(order, () => {});
+  await service.load(false);
+  expect(service.begin(order, () => {})).toBe(turn);
   expect(places).toEqual([
     { cwd: clone, title: null },
     { cwd: clone, title: "Make it faster" },
@@ -363,16 +363,16 @@ describe("sessions", () => {
       status: "running",
       session: { field: "thread_id", value: THREAD, source: "stdout", verifiedAt: null },
     });
-    const desk = await open();
-    const found = await desk.findInterrupted();
+    const service = await open();
+    const found = await service.findInterrupted();
     expect(found).toEqual({
       sidecar: path,
       handle: "1a2b3c4d",
       threadId: THREAD,
       startedAt: "2026-04-14T16:00:00.000Z",
     });
-    if (found !== null) await desk.decline(found);
-    expect(await desk.findInterrupted()).toBeNull();
+    if (found !== null) await service.decline(found);
+    expect(await service.findInterrupted()).toBeNull();
   });
 
   test("a session whose owner lives is not offered", async () => {

@@ -7,7 +7,7 @@ import { Fault } from "../core/faults.ts";
 import type { Deps } from "../run/run.ts";
 import { selectRun } from "../run/select.ts";
 import { readCommentFile } from "./comment-file.ts";
-import type { RunNow } from "./discovery.ts";
+import type { RunState } from "./discovery.ts";
 import { codeAround, distrust, type ReviewFolder, headOf, requireClone } from "./folder.ts";
 import { accessTo, baseRemote, namedHosts } from "../github/github.ts";
 import { type ReviewGitHub, openGitHub } from "./github.ts";
@@ -15,7 +15,7 @@ import { parsePullRequest } from "./pull-request.ts";
 import type {
   ReviewComment,
   ReviewService,
-  Loaded,
+  LoadedComments,
   PullRequest,
   ReviewTurn,
   TurnOrder,
@@ -43,7 +43,7 @@ export interface ReviewServiceOptions extends GitHubOptions {
   readonly begin: (order: TurnOrder, update: (update: TurnUpdate) => void, place: TurnPlace) => ReviewTurn;
 }
 
-/** The desk's data that a turn needs. */
+/** The service's data that a turn needs. */
 export interface TurnPlace {
   /** Absolute, symlinks resolved. */
   readonly cwd: string;
@@ -56,11 +56,11 @@ const MAX_REPLY = 64 * 1024 * 1024;
 const TRUSTED = new Set(["OWNER", "MEMBER", "COLLABORATOR"]);
 
 /** Refuses a folder that is not a clone of the pull request's repository. */
-export function openDesk(deps: Deps, options: ReviewServiceOptions): ReviewService {
+export function openReviewService(deps: Deps, options: ReviewServiceOptions): ReviewService {
   const { pullRequest, folder } = options;
   const clone = folder === null ? null : requireClone(folder.at, pullRequest, folder.force);
   const warned = new Set<string>();
-  let known: Promise<Loaded> | null = null;
+  let known: Promise<LoadedComments> | null = null;
   let title: string | null = null;
   let isNew = true;
   return {
@@ -159,7 +159,7 @@ async function load(
   deps: Deps,
   options: ReviewServiceOptions,
   headOfClone: Promise<string | null>,
-): Promise<Loaded> {
+): Promise<LoadedComments> {
   const { pullRequest, commentsFile } = options;
   const folder = await headOfClone;
   if (commentsFile !== null) {
@@ -200,7 +200,7 @@ function connect(deps: Deps, options: GitHubOptions & { readonly host: string })
 }
 
 /** Decides as `list` does: corrects a run with a dead owner on sight, so `running` means alive (I6). */
-async function runNow(deps: Deps, handle: string): Promise<RunNow | null> {
+async function runNow(deps: Deps, handle: string): Promise<RunState | null> {
   try {
     const { runId, status, session, subject } = await selectRun(deps, handle);
     const last = (await deps.store.listAttempts(runId)).at(-1);

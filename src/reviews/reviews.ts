@@ -6,10 +6,10 @@ import type { QuestionAnswer, EngineEvent, Question } from "../core/events.ts";
 import type { FaultCode } from "../core/faults.ts";
 
 export { toJsonLines } from "./comment-file.ts";
-export { findPullRequest, openDesk } from "./review-service.ts";
+export { findPullRequest, openReviewService } from "./review-service.ts";
+export { damagedSidecars } from "./discovery.ts";
 export { followSession } from "./elsewhere.ts";
 export { lookAtFolder } from "./folder.ts";
-export { damagedSidecars } from "./health.ts";
 export { toMarkdown } from "./markdown.ts";
 export { sessionRemoval } from "./removal.ts";
 export { beginTurn, type TurnOptions } from "./turn.ts";
@@ -41,7 +41,7 @@ export interface ReviewComment {
   readonly resolved: boolean | null;
 }
 
-export interface Loaded {
+export interface LoadedComments {
   readonly comments: readonly ReviewComment[];
   readonly title: string | null;
   /** The heads of the pull request and of Codex's folder, if known. */
@@ -117,7 +117,7 @@ export interface ReviewTurn {
 export interface ReviewService {
   readonly pullRequest: PullRequest;
   /** `fresh` asks GitHub again instead of using cached data. */
-  load(fresh: boolean): Promise<Loaded>;
+  load(fresh: boolean): Promise<LoadedComments>;
   /** Comments to send without a selection: those of trusted authors, or all with `--include-all`. */
   trusts(comment: ReviewComment): boolean;
   findInterrupted(): Promise<InterruptedSession | null>;

@@ -21,7 +21,7 @@ import { cpuMs } from "../../test/cpu.ts";
 import { Fault } from "../core/faults.ts";
 import type { TroubleKind } from "../core/events.ts";
 import type { RunStatus } from "../core/records.ts";
-import { declineSession, findInterruptedSession, type RunNow } from "./discovery.ts";
+import { declineSession, findInterruptedSession, type RunState } from "./discovery.ts";
 import { createSession, openSession, type Sidecar } from "./sidecar.ts";
 import { openTranscript, RESUMED, Transcript } from "./transcript.ts";
 
@@ -259,13 +259,13 @@ describe("a transcript", () => {
 });
 
 describe("findInterruptedSession", () => {
-  const one = (status: RunStatus, session: string | null = THREAD): RunNow => ({
+  const one = (status: RunStatus, session: string | null = THREAD): RunState => ({
     status,
     session,
     subject: "pr:Acme/shop#42",
   });
 
-  const limited = (kind: TroubleKind, resetsAt?: string): RunNow => ({
+  const limited = (kind: TroubleKind, resetsAt?: string): RunState => ({
     ...one("failed"),
     outcome: {
       result: "failed",
@@ -274,7 +274,7 @@ describe("findInterruptedSession", () => {
     },
   });
 
-  async function find(run: RunNow | null | ((handle: string) => RunNow | null), pull = PULL) {
+  async function find(run: RunState | null | ((handle: string) => RunState | null), pull = PULL) {
     const warnings: string[] = [];
     const found = await findInterruptedSession(directory, pull, {
       run: async (handle) => (typeof run === "function" ? run(handle) : run),

@@ -5,7 +5,7 @@
  * A line is `{"t", "dir": "in" | "out", "message"}` for JSON, with `"text"` in place of `"message"` for anything else,
  * or `{"t", "type", …}` for Reprise's own remarks. Exact, and therefore sensitive, like the tape.
  */
-import { closeSync, constants, existsSync, fdatasyncSync, openSync } from "node:fs";
+import { closeSync, existsSync, fdatasyncSync } from "node:fs";
 import {
   checkOwnDirectory,
   makeDirectory,
@@ -13,8 +13,10 @@ import {
   type StateDir,
   storageFault,
   writeFully,
+  openNew,
 } from "../state/state.ts";
 import { join } from "node:path";
+import { isErrno } from "../core/errno.ts";
 import type { Clock } from "../core/deps.ts";
 import type { QuestionAnswer, FileChange } from "../core/events.ts";
 import { parseObject } from "../lib/json.ts";
@@ -66,12 +68,11 @@ export function reviewsDirectory(state: StateDir): string {
 
 /** False: it exists already. */
 export function createTranscript(path: string): boolean {
-  const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
   try {
-    closeSync(openSync(path, flags, 0o600));
+    closeSync(openNew(path));
     return true;
   } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "EEXIST") return false;
+    if (isErrno(error, "EEXIST")) return false;
     throw storageFault(error, "create", path);
   }
 }

@@ -4,16 +4,16 @@
  *
  * The code that starts Codex loads when a turn begins: the first frame of a UI does not need it.
  */
+import { Latch } from "../lib/latch.ts";
+import type { AttemptResult, Deps, Limits, ResumeRequest, StopRequest, Watch } from "../run/run.ts";
 import { dirname } from "node:path";
 import type { QuestionAnswer, Outcome, Question, SeenEvent } from "../core/events.ts";
-import { exitCodeOf, Fault, type FaultCode } from "../core/faults.ts";
+import { exitCodeOf, Fault } from "../core/faults.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
-import { plural } from "../lib/plural.ts";
-import type { AttemptResult, Deps, Limits, ResumeRequest, StopRequest, Watch } from "../run/run.ts";
 import type { TurnPlace } from "./review-service.ts";
-import type { Prompt } from "./prompt.ts";
 import { subjectOf } from "./pull-request.ts";
 import type { PullRequest, ReviewTurn, TurnOrder, TurnResult, TurnUpdate } from "./reviews.ts";
+import { GONE, resultOf, sessionStatus, STORAGE, UNCONTINUABLE } from "./turn-result.ts";
 import type { TurnRecorder } from "./turn-recorder.ts";
 
 export interface TurnOptions {
@@ -43,19 +43,26 @@ type Update = (update: TurnUpdate) => void;
 /** How long a discarded turn may take to end in order. */
 const DISCARD_MS = 3_000;
 
-/** The implementation of `DeskOptions.begin`. */
+/** The implementation of `ReviewServiceOptions.begin`. */
 export function beginTurn(deps: Deps, options: TurnOptions) {
   return (order: TurnOrder, update: Update, place: TurnPlace): ReviewTurn =>
     new LiveTurn(deps, options, { order, update, place });
 }
 
-interface Wish {
+interface TurnContext {
   readonly order: TurnOrder;
   readonly update: Update;
   readonly place: TurnPlace;
 }
 
-interface Open {
+interface SentPrompt {
+  /** Of the comments in it (`markOf`). */
+  readonly marks: readonly string[];
+  /** Sentences about parts of the comments that it lacks. */
+  readonly omissions: readonly string[];
+}
+
+interface OpenQuestion {
   readonly question: Question;
   resolve(decision: QuestionAnswer): void;
   reject(fault: Fault): void;
@@ -65,9 +72,9 @@ class LiveTurn implements ReviewTurn {
   readonly done: Promise<TurnResult>;
   readonly #deps: Deps;
   readonly #options: TurnOptions;
-  readonly #wish: Wish;
-  readonly #open = new Map<string, Open>();
-  #book: TurnRecorder | null = null;
+  readonly #context: TurnContext;
+  readonly #open = new Map<string, OpenQuestion>();
+  #recorder: TurnRecorder | null = null;
   #handle: string;
   /** Codex has received the comments. */
   #started = false;
@@ -75,14 +82,13 @@ class LiveTurn implements ReviewTurn {
   #asked = false;
   /** A stop was requested. */
   #stopped = false;
-  #onStop: ((request: StopRequest) => void) | null = null;
-  #early: StopRequest | null = null;
+  readonly #stops = new Latch<StopRequest>();
 
-  constructor(deps: Deps, options: TurnOptions, wish: Wish) {
+  constructor(deps: Deps, options: TurnOptions, context: TurnContext) {
     this.#deps = deps;
     this.#options = options;
-    this.#wish = wish;
-    this.#handle = wish.order.resume?.handle ?? "";
+    this.#context = context;
+    this.#handle = context.order.resume?.handle ?? "";
     this.done = this.#work();
   }
 
@@ -120,7 +126,7 @@ class LiveTurn implements ReviewTurn {
       return await this.#run();
     } finally {
       unlisten?.();
-      this.#onStop = null;
+      this.#stops.forget();
       for (const id of [...this.#open.keys()]) this.#settled(id);
     }
   }
@@ -133,11 +139,18 @@ class LiveTurn implements ReviewTurn {
       if (!(error instanceof Fault)) throw error;
       return this.#refusedBy(error);
     }
-    const ended = this.#resultOf(result);
+    const { resume } = this.#context.order;
+    const facts = {
+      handle: this.#handle,
+      resumed: resume !== null,
+      started: this.#started,
+      discarded: this.#discarded,
+    };
+    const ended = resultOf(result, facts);
     const { outcome } = result.attempt;
     const { isPassing } = await import("./sidecar.ts");
     const closed =
-      isPassing(outcome) && ended.status === "failed" ? "interrupted" : this.#closing(ended, outcome);
+      isPassing(outcome) && ended.status === "failed" ? "interrupted" : sessionStatus(ended, facts, outcome);
     this.#close(closed, outcome);
     await result.finish();
     const lastWords = this.#isUnexplained(ended, outcome) ? (result.attempt.lastWords ?? []) : [];
@@ -150,14 +163,14 @@ class LiveTurn implements ReviewTurn {
   }
 
   async #attempt(): Promise<AttemptResult> {
-    const { order, place } = this.#wish;
+    const { order, place } = this.#context;
     const { comments, resume } = order;
-    if (comments.length === 0) throw new Fault("usage", "There are no comments that Codex could be given.");
+    if (comments.length === 0) throw new Fault("usage", "There are no comments to send to Codex.");
     const [
-      { resumeRun, startRun },
+      { RESUME_DEFAULTS, resumeRun, startRun },
       { ownRules },
       { redactorFor, withoutRepository },
-      { composePrompt, markOf },
+      { composePrompt, markOf, omissionsIn },
       { TurnRecorder: Opened },
       { reviewsDirectory },
       { soleTurn },
@@ -177,17 +190,17 @@ class LiveTurn implements ReviewTurn {
     const { clock, state } = this.#deps;
     const redact = redactorFor(this.#deps.env, this.#options.env);
     const directory = reviewsDirectory(state);
-    const book = new Opened({ directory, pullRequest, clock, resume, redact });
-    this.#book = book;
+    const recorder = new Opened({ directory, pullRequest, clock, resume, redact });
+    this.#recorder = recorder;
     const nonce = this.#deps.newSessionId().replaceAll("-", "");
-    const prompt = composePrompt({ pullRequest, title: place.title, comments, nonce, known: book.known });
-    const watch = this.#watch(book, prompt, prompt.sent.map(markOf));
+    const prompt = composePrompt({ pullRequest, title: place.title, comments, nonce, known: recorder.known });
+    const watch = this.#watch(recorder, { marks: prompt.sent.map(markOf), omissions: omissionsIn(prompt) });
     const shared = { ...this.#shared(), message: prompt.text };
     // Codex works in this clone, whatever repository the environment names.
     const deps = { ...this.#deps, env: withoutRepository(this.#deps.env) };
     if (resume !== null) {
-      const again = { want: "resume", damage: "refuse", keep: false, hasTerminal: false } as const;
-      return await resumeRun(deps, { ...shared, ...again, selector: resume.handle }, watch);
+      const request = { ...RESUME_DEFAULTS, ...shared, want: "resume", selector: resume.handle } as const;
+      return await resumeRun(deps, request, watch);
     }
     return await startRun(
       deps,
@@ -216,7 +229,7 @@ class LiveTurn implements ReviewTurn {
     if (status !== "completed") return cwd;
     throw new Fault(
       "session_unknown",
-      `Run ${handle} was completed meanwhile: nothing of it is interrupted.`,
+      `Run ${handle} was completed meanwhile, so it is not interrupted any more.`,
       {
         facts: { handle },
       },
@@ -228,7 +241,7 @@ class LiveTurn implements ReviewTurn {
     if (rules === null || this.#options.sandbox !== null) return;
     throw new Fault(
       "engine_cannot",
-      `Codex is told ${rules}, and the sandbox of a review switches that off. Give --sandbox read-only to review without it.`,
+      `Codex has the setting ${rules}, which the sandbox of a review switches off. To review without it, add: --sandbox read-only`,
       { facts: { rules } },
     );
   }
@@ -236,7 +249,7 @@ class LiveTurn implements ReviewTurn {
   #shared() {
     const { approval, env, limits, model, native, trustCwd } = this.#options;
     // Recorded with the run, so that `reprise resume` grants no more than this turn.
-    const { order, place } = this.#wish;
+    const { order, place } = this.#context;
     const sandbox = this.#options.sandbox ?? (order.resume === null ? "read-only" : null);
     const distrust = order.resume === null && !trustCwd;
     return {
@@ -248,7 +261,7 @@ class LiveTurn implements ReviewTurn {
         ...(sandbox === null ? [] : ["-s", sandbox]),
         ...native,
         // Behind the user's own: of a setting that is given twice the last one counts.
-        ...(distrust ? ["-c", untrusted(place.cwd)] : []),
+        ...(distrust ? ["-c", untrustedFolders(place.cwd)] : []),
       ],
       env,
       trustCwd,
@@ -256,57 +269,54 @@ class LiveTurn implements ReviewTurn {
     } as const;
   }
 
-  #watch(book: TurnRecorder, prompt: Prompt, marks: readonly string[]): Watch {
+  #watch(recorder: TurnRecorder, { marks, omissions }: SentPrompt): Watch {
     return {
       raw: () => undefined,
       status() {},
       live() {},
       mute() {},
-      onStop: (listener) => {
-        this.#onStop = listener;
-        if (this.#early !== null) listener(this.#early);
-      },
-      recorded: (run, attempt) => this.#recorded(book, { run, attempt, prompt }),
-      wire: (direction, line) => book.line(direction, line),
-      events: (seen) => this.#events(book, seen, marks),
-      ask: (question) => this.#ask(book, question),
+      onStop: (listener) => this.#stops.listen(listener),
+      recorded: (run, attempt) => this.#recorded(recorder, { run, attempt, omissions }),
+      wire: (direction, line) => recorder.line(direction, line),
+      events: (seen) => this.#events(recorder, seen, marks),
+      ask: (question) => this.#ask(recorder, question),
       settled: (id) => this.#settled(id),
     };
   }
 
   #recorded(
-    book: TurnRecorder,
-    { run, attempt, prompt }: { run: RunRecord; attempt: AttemptRecord; prompt: Prompt },
+    recorder: TurnRecorder,
+    { run, attempt, omissions }: { run: RunRecord; attempt: AttemptRecord; omissions: readonly string[] },
   ): void {
-    const { order, place, update } = this.#wish;
+    const { order, place, update } = this.#context;
     this.#handle = run.handle;
-    book.begin(run.handle, attempt.n);
+    recorder.begin(run.handle, attempt.n);
     update({ type: "begun", handle: run.handle, resumed: order.resume !== null });
     const elsewhere =
-      run.cwd === place.cwd ? [] : [`The conversation goes on in ${run.cwd}, where it began.`];
-    const own = [...elsewhere, ...notesOn(prompt)];
+      run.cwd === place.cwd ? [] : [`The conversation continues in ${run.cwd}, where it began.`];
+    const own = [...elsewhere, ...omissions];
     for (const text of [...attempt.diagnostics, ...own]) {
-      book.note(text);
+      recorder.note(text);
       if (this.#options.attended) update({ type: "event", event: { type: "notice", message: text } });
     }
     // The run has logged the other warnings. A script that reads only the result needs them as well.
     if (!this.#options.attended) for (const text of own) this.#deps.log.warn(text);
   }
 
-  #events(book: TurnRecorder, seen: readonly SeenEvent[], marks: readonly string[]): void {
+  #events(recorder: TurnRecorder, seen: readonly SeenEvent[], marks: readonly string[]): void {
     for (const { event } of seen) {
-      if (event.type === "session") book.named(event.session);
+      if (event.type === "session") recorder.named(event.session);
       if (event.type === "turn_started") {
         this.#started = true;
-        book.sent(marks);
+        recorder.sent(marks);
       }
-      this.#wish.update({ type: "event", event });
+      this.#context.update({ type: "event", event });
     }
   }
 
-  async #ask(book: TurnRecorder, question: Question): Promise<QuestionAnswer> {
-    this.#wish.update({ type: "question", question });
-    if (this.#options.keepApprovals && book.isKept(question)) {
+  async #ask(recorder: TurnRecorder, question: Question): Promise<QuestionAnswer> {
+    this.#context.update({ type: "question", question });
+    if (this.#options.keepApprovals && recorder.isKept(question)) {
       return this.#answered(question, "accept", "kept");
     }
     if (!this.#options.attended) return this.#answered(question, "decline", "policy");
@@ -315,49 +325,19 @@ class LiveTurn implements ReviewTurn {
 
   /** In the transcript before Codex gets it. */
   #answered(question: Question, decision: QuestionAnswer, by: "user" | "kept" | "policy"): QuestionAnswer {
-    this.#book?.answered(question, decision, by);
-    this.#wish.update({ type: "settled", id: question.id, decision });
+    this.#recorder?.answered(question, decision, by);
+    this.#context.update({ type: "settled", id: question.id, decision });
     return decision;
   }
 
   /** The question no longer needs an answer. */
   #settled(id: string): void {
-    if (this.#open.delete(id)) this.#wish.update({ type: "settled", id, decision: null });
+    if (this.#open.delete(id)) this.#context.update({ type: "settled", id, decision: null });
   }
 
   #stop(request: StopRequest): void {
     this.#stopped = true;
-    if (this.#onStop === null) this.#early ??= request;
-    else this.#onStop(request);
-  }
-
-  #resultOf({ attempt, exitCode }: AttemptResult): TurnResult {
-    const outcome: Outcome = attempt.outcome ?? { result: "failed", reason: "the turn has no outcome" };
-    const status = this.#statusOf(outcome);
-    const { trouble } = outcome;
-    const reason =
-      status === "completed"
-        ? "Codex execution completed"
-        : trouble === undefined
-          ? outcome.reason
-          : `${outcome.reason}: ${trouble.message}`;
-    // Codex did not resume the conversation, and nothing was sent.
-    const refused =
-      this.#wish.order.resume !== null &&
-      !this.#started &&
-      outcome.result === "failed" &&
-      REFUSING.has(trouble?.kind ?? "other");
-    const { resetsAt } = trouble ?? {};
-    const as = trouble?.kind === "session_lost" || trouble?.kind === "session_busy" ? trouble.kind : null;
-    return {
-      status,
-      reason,
-      handle: this.#handle,
-      exitCode,
-      refused: refused ? (trouble?.message ?? reason) : null,
-      ...(refused && as !== null ? { refusedAs: as } : {}),
-      ...(resetsAt === undefined ? {} : { resetsAt }),
-    };
+    this.#stops.send(request);
   }
 
   /** Codex ended on its own, and no message explains why. */
@@ -367,30 +347,10 @@ class LiveTurn implements ReviewTurn {
     );
   }
 
-  /** A session that Codex got nothing of stays as open as before, unless it is gone for good. */
-  #closing({ status, refusedAs }: TurnResult, outcome: Outcome | null): TurnResult["status"] {
-    const untold = this.#wish.order.resume !== null && !this.#started && outcome?.result === "failed";
-    if (!untold || status === "cancelled") return status;
-    return refusedAs === "session_lost" ? "failed" : "interrupted";
-  }
-
-  #statusOf({ result }: Outcome): TurnResult["status"] {
-    switch (result) {
-      case "completed":
-        return "completed";
-      case "failed":
-      case "diverged":
-        return this.#discarded ? "cancelled" : "failed";
-      case "interrupted":
-      case "cancelled":
-        return this.#discarded ? "cancelled" : "interrupted";
-    }
-  }
-
   /** A refused resume is a result; the caller handles any other fault. */
   async #refusedBy(fault: Fault): Promise<TurnResult> {
-    const { resume } = this.#wish.order;
-    const begun = this.#book?.begun ?? false;
+    const { resume } = this.#context.order;
+    const begun = this.#recorder?.begun ?? false;
     if (begun) this.#close(resume === null && !STORAGE.has(fault.code) ? "failed" : "interrupted", null);
     if (resume === null || begun || !UNCONTINUABLE.has(fault.code)) throw fault;
     const { isUndecided } = await import("../run/inspect.ts");
@@ -411,7 +371,7 @@ class LiveTurn implements ReviewTurn {
   /** The run's end is on disk: readers understand a sidecar that says `running` for a run that is over. */
   #close(status: TurnResult["status"], outcome: Outcome | null): void {
     try {
-      this.#book?.end(status, outcome);
+      this.#recorder?.end(status, outcome);
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
       this.#deps.log.warn(`the end of the session was not recorded: ${error.message}`);
@@ -424,41 +384,10 @@ class LiveTurn implements ReviewTurn {
  * it starts outside the sandbox without asking. With a writable sandbox it would trust the folder on its own,
  * permanently.
  */
-function untrusted(cwd: string): string {
+function untrustedFolders(cwd: string): string {
   const folders: string[] = [];
   for (let at = cwd; at !== dirname(at); at = dirname(at)) folders.push(at);
   folders.push("/");
   const entries = folders.map((folder) => `${JSON.stringify(folder)}={trust_level="untrusted"}`);
   return `projects={${entries.join(",")}}`;
-}
-
-/** Troubles that mean that Codex will not continue this conversation. */
-const REFUSING: ReadonlySet<string> = new Set(["session_lost", "session_busy", "usage", "other"]);
-const GONE: ReadonlySet<FaultCode> = new Set(["session_lost", "session_unknown", "session_damaged"]);
-const STORAGE: ReadonlySet<FaultCode> = new Set(["storage_full", "storage_failed"]);
-/** Faults that block this conversation but not a fresh one. */
-const UNCONTINUABLE: ReadonlySet<FaultCode> = new Set([
-  "cwd_missing",
-  "engine_home_missing",
-  "handle_unknown",
-  "option_unkept",
-  "record_damaged",
-  "run_busy",
-  "run_dir_missing",
-  "session_busy",
-  "session_damaged",
-  "session_lost",
-  "session_unknown",
-  "would_widen",
-]);
-
-/** Parts of the comments that did not reach Codex. */
-function notesOn({ removed, cut, leftOut }: Prompt): readonly string[] {
-  const taken = [
-    ...(removed.invisible === 0 ? [] : [plural(removed.invisible, "invisible character")]),
-    ...(removed.htmlComments === 0 ? [] : [plural(removed.htmlComments, "HTML comment")]),
-    ...(cut === 0 ? [] : [`${plural(cut, "character")} of long texts`]),
-    ...(leftOut === 0 ? [] : [`${plural(leftOut, "comment")} for which there was no room`]),
-  ];
-  return taken.length === 0 ? [] : [`Not sent to Codex: ${taken.join(", ")}.`];
 }

@@ -1,6 +1,6 @@
 /**
- * Conversations that were started outside Reprise: finding them in the engines' own stores, and making a run of
- * one so that it has a handle. Nothing is written to the engine's store.
+ * Conversations that were started outside Reprise: finds them in the engines' own stores, and makes a run of one, so that
+ * it has a handle. Nothing is written to the engine's store.
  */
 import { createRunDir, ensureIdentity, saveRunFile } from "../state/state.ts";
 import { Fault } from "../core/faults.ts";
@@ -18,18 +18,18 @@ import { leaseRun } from "./leases.ts";
 
 export interface Conversation extends FoundSession {
   readonly engine: string;
-  /** The run that knows it already; null: none. */
+  /** The run that has this conversation. Null: none. */
   readonly handle: string | null;
 }
 
 export interface ConversationFilter {
   /** Null: every engine whose store can be read. */
   readonly engine: string | null;
-  /** Null: wherever it took place. */
+  /** Null: any directory. */
   readonly cwd: string | null;
 }
 
-/** Newest first. An engine whose store cannot be read is a warning. */
+/** Newest first. An engine with an unreadable store is a warning. */
 export async function findConversations(
   deps: Deps,
   filter: ConversationFilter,
@@ -79,7 +79,7 @@ export async function adoptSession(deps: Deps, request: AdoptRequest): Promise<A
   await assertUsable(engine, found, cwd, home);
   const run = await newRun(deps, engine, { ...found, cwd }, request.name);
   await using hold = await leaseRun(deps, run);
-  // Of two adoptions at once the second finds the session held, or the run of the first.
+  // Of two simultaneous adoptions, the second finds the session leased or the run of the first.
   await hold.holdSession(run, found.id);
   const first = (await runsBySession(deps, engine.id)).get(found.id);
   if (first !== undefined) return { run: first, isNew: false };
@@ -181,7 +181,7 @@ async function newRun(
     runId,
     runDirectory: `${deps.state.runsRoot}/${runId}`,
     agentName: engine.id,
-    // The engine's own store has it: that is the proof.
+    // The engine's own store has it, which is the proof.
     session: { field: engine.session.field, value: found.id, source: "adopted", verifiedAt: at },
     sessions: [{ value: found.id, source: "adopted", at, attempt: 0, verifiedAt: at }],
     launch: {
@@ -203,7 +203,7 @@ async function newRun(
     },
     cwd: found.cwd,
     engineHome: setup.home,
-    // Somebody began it and Reprise did not see it end.
+    // Reprise did not see it end.
     status: "interrupted",
     attempts: 0,
     subject: null,
@@ -217,7 +217,7 @@ async function newRun(
 async function runsBySession(deps: Deps, engine: string): Promise<ReadonlyMap<string, RunRecord>> {
   const runs = await deps.store.listRuns({ engine, limit: Number.POSITIVE_INFINITY });
   const known = new Map<string, RunRecord>();
-  // Newest first, so that the newest run of a session is the one that is named.
+  // Newest first, so that the newest run of a session is named.
   for (const run of runs.toReversed()) for (const { value } of run.sessions) known.set(value, run);
   return known;
 }

@@ -23,19 +23,19 @@ import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, ProcessIdentity, RunRecord } from "../core/records.ts";
 import type { Deps } from "./deps.ts";
 
-/** An agent that was asked to end by its owner's death may take as long as one that is asked by us. */
+/** An agent that ends because its owner died gets as much time as an agent that Reprise stops. */
 const END_MS = 5_000;
 const FLOCK_MS = 5_000;
 const LOOK_MS = 100;
-/** What every process of an attempt carries in its environment. */
+/** The marker in the environment of every process of an attempt. */
 export const attemptMarker = (runId: string, n: number | ""): string => `${runId}/${n}`;
 
-/** There: the user said that the owner of this attempt is gone. */
+/** Exists when the user has declared the owner of this attempt gone. */
 export function ownerGoneFile({ runDirectory }: Pick<RunRecord, "runDirectory">, n: number): string {
   return join(attemptDir(runDirectory, n), "owner-gone");
 }
 
-/** Before the agent is started. What is in the file says that nobody locks it. */
+/** Called before the agent starts. Text in the file means that no process can lock it. */
 export function prepareLock(deps: Deps, path: string): void {
   const fd = openLog(path);
   try {
@@ -45,22 +45,22 @@ export function prepareLock(deps: Deps, path: string): void {
   }
 }
 
-/** The kernel's first pid namespace, from which all others are seen. Its number never changes. */
+/** The kernel's first pid namespace, which sees all others. Its number never changes. */
 const SEES_ALL = "pid:[4026531836]";
 
 /**
- * Throws when an agent of the last attempts lives, or may live, where its processes cannot be seen from here. Those that
- * can be seen have been ended before.
+ * Throws when an agent of the last attempts lives, or may live, where this process cannot see it. Visible agents were
+ * ended before.
  */
 export async function assertAgentGone(deps: Deps, run: RunRecord): Promise<void> {
   const { boot, space } = deps.processes.self();
   const attempts = await deps.store.listAttempts(run.runId);
   for (const { n, owner: by } of attempts.slice(-2)) {
     const path = agentLock(run, n);
-    // A container may have a boot id of its own, so the lock is looked at whatever the boots are.
+    // A container may have another boot id, so the lock is checked in any case.
     if ((by.boot === boot && by.space === space) || !existsSync(path)) continue;
     const found = await untilFree(deps, path);
-    // After a restart of the machine nothing is left.
+    // No agent survives a restart of the machine.
     if (found !== "held" && by.boot !== boot) continue;
     if (found === "free" && space === SEES_ALL) continue;
     const where = `its owner (pid ${by.pid}) in another container or namespace`;
@@ -77,15 +77,15 @@ export interface Unrecorded {
   readonly runDirectory: string;
   readonly handle: string;
   readonly n: number;
-  /** False: nothing proves it. */
+  /** False: it may live, but nothing proves it. */
   readonly lives: boolean;
-  /** Those of its processes that can be seen from here. */
+  /** Its visible processes. */
   readonly pids: readonly number[];
 }
 
 /**
- * An agent at work in an attempt of this directory whose record is lost: nobody can tell whose it is, so nobody may start
- * another one or end it as a stray. Null: there is none.
+ * A live agent in an attempt of this directory whose record is lost. Its owner is unknown, so no process may start another
+ * agent or end it as a stray. Null: no such agent.
  */
 export async function findUnrecorded(
   world: Pick<Deps, "processes" | "env">,
@@ -106,7 +106,7 @@ export async function findUnrecorded(
   return null;
 }
 
-/** None where the directory is not safely ours; others say so. */
+/** Empty for a directory with unsafe permissions, which other code reports. */
 function attemptsIn(runDirectory: string): readonly number[] {
   try {
     return listAttemptDirs(runDirectory);
@@ -116,7 +116,7 @@ function attemptsIn(runDirectory: string): readonly number[] {
   }
 }
 
-/** The same in all run directories, also in those without a usable `run.json`. `found`: what could be read. */
+/** The same for all run directories, including those without a usable `run.json`. `found`: the readable records. */
 export async function lostIn(
   state: StateDir,
   found: readonly {
@@ -136,7 +136,7 @@ export async function lostIn(
   return null;
 }
 
-/** What to do about it. */
+/** Names the agent and what to do about it. */
 export function unrecordedAgent({ handle, n, lives, pids }: Unrecorded): string {
   const who = `the record of attempt ${n} of run ${handle} is lost, and its agent ${lives ? "is" : "may be"} live`;
   const end =
@@ -147,8 +147,8 @@ export function unrecordedAgent({ handle, n, lives, pids }: Unrecorded): string 
 }
 
 /**
- * Throws when processes carry the marker of an attempt that has no record, neither in the index nor in the run directory: the
- * state directory was put back from a backup, say, while that attempt was at work.
+ * Throws when processes carry the marker of an attempt without a record in the index or the run directory. That happens when
+ * the state directory is restored from a backup while the attempt works.
  */
 export async function assertNoneUnknown(deps: Deps, run: RunRecord): Promise<void> {
   const marked = deps.processes
@@ -164,13 +164,13 @@ export async function assertNoneUnknown(deps: Deps, run: RunRecord): Promise<voi
   const pids = unknown.map(({ identity }) => identity.pid);
   throw new Fault(
     "session_busy",
-    `An agent works in attempt ${first.rest} of run ${run.handle} (pid ${pids.join(", ")}), which is not recorded here: an older state directory was put back, perhaps. ` +
+    `An agent works in attempt ${first.rest} of run ${run.handle} (pid ${pids.join(", ")}), which is not recorded here. Perhaps an older state directory was restored. ` +
       `Wait for it, or end it: kill ${pids.join(" ")}`,
     { facts: { handle: run.handle, attempt: Number(first.rest), pids: pids.map(String) } },
   );
 }
 
-/** Throws when an agent works in an attempt that neither the index nor the run directory has a record of. */
+/** Throws when an agent works in an attempt without a record in the index or the run directory. */
 export async function assertAllRecorded(deps: Deps, run: RunRecord): Promise<void> {
   const attempts = await deps.store.listAttempts(run.runId);
   const recorded = { numbers: attempts.map(({ n }) => n), owners: attempts.map(({ owner: by }) => by) };
@@ -182,17 +182,17 @@ export async function assertAllRecorded(deps: Deps, run: RunRecord): Promise<voi
   });
 }
 
-/** The agents of the last attempts are gone, and the caller holds the run: nobody need ask again, from wherever. */
+/** The agents of the last attempts are gone and the caller holds the lease, so their lock files are no longer needed. */
 export function forgetLocks(run: RunRecord): void {
   for (const n of [run.attempts - 1, run.attempts])
     if (n > 0 && existsSync(agentLock(run, n))) removeQuietly(agentLock(run, n));
 }
 
-/** False: the kernel says that an agent of the last attempts lives. All are looked at before one is forgotten. */
+/** False: the kernel shows that an agent of the last attempts lives. All are checked before a file is removed. */
 export async function forsakeAgent(deps: Deps, run: RunRecord): Promise<boolean> {
   const attempts = (await deps.store.listAttempts(run.runId)).slice(-2);
   const locks = attempts.map(({ n }) => agentLock(run, n)).filter((path) => existsSync(path));
-  // It may be ending just now, with its owner.
+  // It may be ending right now, with its owner.
   for (const path of locks) if ((await untilFree(deps, path)) === "held") return false;
   for (const path of locks) removeQuietly(path);
   return true;

@@ -1,9 +1,9 @@
 /**
- * Removing runs without destroying work: a live run never, unsaved work and the only copy of a conversation only when
- * the user says so.
+ * Removes runs without destroying work: never a live run, and unsaved work or the only copy of a conversation only when
+ * the user allows it.
  *
- * The directory goes first, then the index row, both under the run's lease: whatever a crash leaves behind still
- * has its handle, and `rm` can finish it. The engine's own session is not ours to remove.
+ * The directory goes first, then the index row, both under the run's lease. After a crash the rest still has its handle,
+ * and `rm` can finish. Reprise never removes the engine's own session.
  */
 import { join } from "node:path";
 import { assertNoMounts, assertOwnState, removeRunDir, sweepTrash } from "../state/state.ts";
@@ -22,21 +22,21 @@ import { workAtRisk } from "./unsaved.ts";
 export interface CleanOptions {
   /** Removes a worktree or directory with work that is saved nowhere else, and the only copy of a conversation. */
   readonly discardWork: boolean;
-  /** Why the run is still needed, and what to do first, for people; null: it is not. */
+  /** Why the run is still needed and what to do first, for people. Null: not needed. */
   readonly needed?: (run: RunRecord) => Promise<string | null>;
-  /** Removes what others keep of the run. It is gone before the run is, so that `rm` can finish what a crash left. */
+  /** Removes records about the run in other folders. Called before the run goes, so that `rm` can finish after a crash. */
   readonly alongside?: (run: RunRecord) => Promise<void>;
 }
 
-/** Throws `run_busy` for a live run, `work_unsaved` for work that would be lost, and `mount_inside` for files of others. */
+/** Throws `run_busy` for a live run, `work_unsaved` for work that would be lost, and `mount_inside` for a mounted file system. */
 export async function removeRun(deps: Deps, run: RunRecord, options: CleanOptions): Promise<void> {
   assertOwnState(deps);
   await assertNotLive(deps, run);
   await assertNotNeeded(deps, run, options);
   await using _held = await withReserve(deps, () => leaseRun(deps, run));
   await assertNoneUnknown(deps, run);
-  // An agent that outlived its owner would work on in a directory that is gone, and nothing would name it. Only what a
-  // finished turn left running in the user's own directory, a server say, is the user's.
+  // An agent that outlived its owner would keep working in a removed directory, and nothing would name it. Processes that a
+  // finished turn left in the user's own directory, such as a server, belong to the user.
   if (run.status !== "completed" || run.launch.isolate !== null) {
     await assertAllRecorded(deps, run);
     await endStrays(deps, run);
@@ -50,7 +50,7 @@ export async function removeRun(deps: Deps, run: RunRecord, options: CleanOption
   await forgetRun(deps, run);
 }
 
-/** The rest of a removal. What is thrown says that the directory is gone. */
+/** Removes the index row. A fault says that the directory is removed already. */
 async function forgetRun(deps: Deps, run: RunRecord): Promise<void> {
   try {
     await withReserve(deps, async () => {
@@ -67,7 +67,7 @@ async function forgetRun(deps: Deps, run: RunRecord): Promise<void> {
   }
 }
 
-/** The agent that the run was, and what was asked about it. It has ended: a supervised run is not removed. */
+/** Removes the agent's record and its questions. The agent has ended, because a supervised run is not removed. */
 export async function forgetAgent(
   { store }: Pick<Deps, "store">,
   { handle, runId }: Pick<RunRecord, "handle" | "runId">,
@@ -79,18 +79,18 @@ export async function forgetAgent(
   await store.deleteDocument("agent", handle);
 }
 
-/** Finishes removals that were killed: the recordings of such a run are out of sight, but still on the disk. */
+/** Finishes interrupted removals: the recordings of such a run are hidden, but still on the disk. */
 export async function finishRemovals({ state, clock, log, processes }: Deps): Promise<void> {
   if (!state.writable) return;
   try {
     await sweepTrash(state, clock, isDead({ processes }));
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
-    log.warn(`what an earlier removal left is still there: ${error.message}`);
+    log.warn(`the rest of an earlier removal is still there: ${error.message}`);
   }
 }
 
-/** On a full disk, removing may use what is kept in reserve: it makes room. */
+/** On a full disk, a removal may use the reserve, because it frees space. */
 async function withReserve<T>(deps: Deps, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -108,10 +108,10 @@ export interface PruneOptions extends CleanOptions {
 }
 
 export interface Pruned {
-  /** With `dryRun`: what would be removed. */
+  /** With `dryRun`: the runs that would be removed. */
   readonly removed: readonly RunRecord[];
   readonly skipped: readonly Skipped[];
-  /** Our bug, which ended the work: what was removed before is said first. */
+  /** A bug that ended the work. The caller reports the removed runs first. */
   readonly bug?: unknown;
 }
 
@@ -119,11 +119,11 @@ export interface Skipped {
   readonly run: RunRecord;
   readonly code: string;
   readonly reason: string;
-  /** It was to be removed and could not be; the others are kept on purpose. */
+  /** True: the removal failed. False: the run is kept on purpose. */
   readonly failed: boolean;
 }
 
-/** Runs that nobody touched for so long. `onProgress` hears of every run that was looked at. */
+/** Removes runs without a change for `olderThanMs`. Calls `onProgress` for every run that it checks. */
 export async function pruneRuns(
   deps: Deps,
   options: PruneOptions,
@@ -139,7 +139,7 @@ export async function pruneRuns(
     limit: Number.POSITIVE_INFINITY,
     ...(options.status === null ? {} : { status: options.status }),
   });
-  // A run that was found dead just now has been touched just now.
+  // A run that `listRuns` has just corrected has a new time stamp.
   const old = found.filter((run) => run.updatedAt < updatedBefore);
   const removed: RunRecord[] = [];
   const skipped: Skipped[] = [];
@@ -164,7 +164,7 @@ const KEPT: readonly string[] = ["run_busy", "session_busy", "work_unsaved", "mo
 
 async function assertNotLive(deps: Deps, run: RunRecord): Promise<void> {
   await assertNoBatch(deps, run);
-  // Its supervisor would bring back an agent of which only the process was ended.
+  // The daemon would restart an agent whose process alone has ended.
   await assertNotSupervised(deps, run);
   const owner = await liveOwner(deps, run.runId);
   if (owner === null) return;
@@ -175,7 +175,7 @@ async function assertNotLive(deps: Deps, run: RunRecord): Promise<void> {
   );
 }
 
-/** An agent whose process is gone just now is brought back. */
+/** The daemon restarts a supervised agent whose process is gone. */
 async function assertNotSupervised(deps: Deps, { handle }: RunRecord): Promise<void> {
   const agent = await deps.store.getDocument("agent", handle);
   if (agent?.open !== true) return;
@@ -188,7 +188,7 @@ async function assertNotSupervised(deps: Deps, { handle }: RunRecord): Promise<v
   );
 }
 
-/** A run that is live would lose the directory that it works in; the user's word that work may go does not cover that run. */
+/** Another live run would lose its working directory, and --discard-work does not cover other runs. */
 async function assertNotNeeded(deps: Deps, run: RunRecord, { discardWork }: CleanOptions): Promise<void> {
   const need = await neededBy(deps, run);
   if (need === null || (discardWork && need.stop === null)) return;

@@ -1,6 +1,6 @@
 /**
- * Which session an attempt belongs to (I2–I5): ids are only ever added, and the engine's own store has the last word.
- * What one state of a conversation holds and another one lacks.
+ * Which session an attempt belongs to (I2–I5): ids are only ever added, and the engine's own store decides.
+ * Also the difference between two states of a conversation.
  */
 import type { AttemptRecord, Escrow, SeenSession, Session, SessionSource } from "../core/records.ts";
 import type { AttemptRequest, Located } from "../engines/engine.ts";
@@ -32,7 +32,7 @@ export function settle(seen: readonly SeenSession[], confirmed: ReadonlySet<stri
   return { session, mismatch: distinct.size > 1 && known.length < distinct.size };
 }
 
-/** Ids of an attempt that turned out not to be this run's conversation: kept, and never continued. */
+/** Marks ids of an attempt that do not belong to this run's conversation. They stay, and no resume continues them. */
 export function disown(
   sessions: readonly SeenSession[],
   attempt: number,
@@ -44,7 +44,7 @@ export function disown(
   );
 }
 
-/** Ids that were named and of which the engine keeps nothing: nothing was said there. They stay, and count as chosen only. */
+/** Ids that were named but are not in the engine's store have no message. They stay, and count only as chosen. */
 export function unsaid(
   sessions: readonly SeenSession[],
   attempt: number,
@@ -56,7 +56,7 @@ export function unsaid(
   );
 }
 
-/** Has the engine ever named this session, or its store confirmed it? */
+/** Whether the engine has named this session or its store has confirmed it. */
 export function isConfirmed(
   { session, sessions }: { readonly session: Session; readonly sessions: readonly SeenSession[] },
   id: string,
@@ -78,12 +78,12 @@ export function candidates(sessions: readonly SeenSession[], current: Session): 
   return [...new Set(current.value === null ? newestFirst : [current.value, ...newestFirst])];
 }
 
-/** A chosen id that the engine then reports was still chosen by us; any other source is replaced by the proof. */
+/** An id that Reprise chose keeps that source when the engine reports it. Any other source is replaced by the proof. */
 function proof(known: SessionSource, next: SessionSource): SessionSource {
   return known === "chosen" || known === "adopted" ? next : known;
 }
 
-/** What was surely said after a copy was made, in a sentence for the user. Null: as far as the attempts tell, nothing was. */
+/** Names the attempts whose messages are certainly not in a copy, for people. Null: none, as far as the attempts show. */
 export function saidSince(copy: Escrow, attempts: readonly AttemptRecord[]): string | null {
   const told = attempts.filter(
     ({ agent, asked, reported }) =>
@@ -92,31 +92,31 @@ export function saidSince(copy: Escrow, attempts: readonly AttemptRecord[]): str
   const later = told.filter(({ startedAt }) => startedAt > copy.takenAt).map(({ n }) => n);
   if (later.length > 0) {
     const which = later.length === 1 ? `attempt ${later[0]}` : `attempts ${later.join(", ")}`;
-    return `the copy is older than ${which}: what was said there is not in it`;
+    return `the copy is older than ${which} and lacks later messages`;
   }
   const cut = told.find(
     ({ endedAt, outcome }) => outcome?.result === "interrupted" && (endedAt ?? "") > copy.takenAt,
   );
   return cut === undefined
     ? null
-    : `the copy was made while attempt ${cut.n} worked: what was said after that is not in it`;
+    : `the copy was made while attempt ${cut.n} worked and lacks later messages`;
 }
 
-/** What was said, by the engine's own ids of messages and parts. */
+/** The text of a conversation, by the engine's ids of messages and parts. */
 export type ConversationWords = ReadonlyMap<string, string>;
 
-/** An answer grows; when it is complete, the engine cuts the space behind it. */
+/** An answer grows. When it is complete, the engine trims the space at its end. */
 function holdsWords(has: ConversationWords, id: string, words: string): boolean {
   return has.get(id)?.startsWith(words.trimEnd()) === true;
 }
 
 export interface Missing {
-  /** Messages and parts that are no longer there. An import brings them back. */
+  /** The number of missing messages and parts. An import brings them back. */
   readonly gone: number;
-  /** Those that are there with other words. An import leaves them as they are. */
+  /** The number of parts with different text. An import does not change them. */
   readonly changed: number;
   readonly of: number;
-  /** No word is left. */
+  /** No text is left. */
   readonly empty: boolean;
 }
 
@@ -124,7 +124,7 @@ export function isNothing({ gone, changed }: Missing): boolean {
   return gone + changed === 0;
 }
 
-/** What an export holds and another one, or the engine's store, lacks. Null: it cannot be told. */
+/** The parts of an export that another export or the engine's store lacks. Null: unknown. */
 export function differenceOf(had: ConversationWords | null, has: ConversationWords | null): Missing | null {
   if (had === null || has === null) return null;
   const lost = [...had].filter(([id, words]) => !holdsWords(has, id, words));
@@ -137,14 +137,14 @@ export function changedWords({ changed, of }: Missing): string {
   return `${changed} of ${of} messages and parts ${changed === 1 ? "has" : "have"} other words`;
 }
 
-/** The engine was ended before it wrote down a word. */
+/** The engine ended before it stored any text. */
 export function isBlank(located: Located): boolean {
   return located.state === "unusable" && located.blank === true;
 }
 
 export type ConversationRights = Pick<AttemptRequest, "rights" | "rightsUnknown">;
 
-/** The rights that a session tells. */
+/** The rights that a session records. */
 export function rightsIn(located: Located): ConversationRights {
   if (located.state === "unknown") return { rightsUnknown: located.why };
   if (located.state === "absent") return {};

@@ -13,13 +13,13 @@ export interface Deps {
   readonly env: Env;
   readonly log: Log;
   readonly processes: Processes;
-  /** What was repaired in an index that was older than the run directories. Absent: it was not. */
+  /** How an index that was older than the run directories was repaired. Absent: it was not older. */
   readonly repaired?: string;
   /** Names the machine whose session files a run depends on. */
   readonly machine: string;
   /** The command that runs the built-in demo agent. */
   readonly demo: readonly [program: string, ...args: string[]];
-  /** Those of the runs that another process's live batch of issues is not done with, by their handles. Absent: there are no batches. */
+  /** Runs that belong to a live batch of issues in another process, by handle. Absent: no batches. */
   batchHolds?(
     runs: readonly Pick<RunRecord, "handle" | "subject">[],
   ): Promise<ReadonlyMap<string, BatchLease>>;
@@ -34,7 +34,7 @@ export interface BatchLease {
   readonly batch: string;
   readonly pid: number;
   readonly issue: string;
-  /** What the batch says of the issue. */
+  /** The issue's state in the batch. */
   readonly state: string;
   /** False: the batch is in another container or on another machine, and nothing shows whether it still lives. */
   readonly certain: boolean;
@@ -51,7 +51,7 @@ export function isoNow(deps: Deps): string {
   return new Date(deps.clock.now()).toISOString();
 }
 
-/** When a run changes. Never before its last change, whatever the clock says: the later record of a run is the newer one. */
+/** The time of a change to a run. Never before the last change, even if the clock goes back: the newer record has the later time. */
 export function changedNow(deps: Deps, { updatedAt }: RunRecord): string {
   const now = isoNow(deps);
   return now < updatedAt ? updatedAt : now;

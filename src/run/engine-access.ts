@@ -12,7 +12,7 @@ import { redactorFor, rightsVariables, storableArgs } from "./launch.ts";
 
 export type { HeldAccess } from "../engines/engines.ts";
 
-/** The native options by which a start of this engine is held to the level; the user's own come before it. */
+/** The native options that limit a start of this engine to the level. The user's own options take precedence. */
 export function heldAccess(
   deps: Deps,
   engineId: string,
@@ -24,7 +24,7 @@ export function heldAccess(
   return accessOptions(engine, level, [...defaultArgs, ...native], ownRules(deps, engineId));
 }
 
-/** Rules of the user's own, in the engine's config, that an option of ours would switch off; null: there are none. */
+/** The user's own rules in the engine's config that Reprise's options would disable. Null: none. */
 export function ownRules(deps: Deps, engineId: string): string | null {
   const engine = findEngine(deps, engineId);
   const { home } = environmentOf(deps, engine, []);
@@ -37,11 +37,11 @@ export function ownRules(deps: Deps, engineId: string): string | null {
   return null;
 }
 
-/** What every start of an engine has besides what the user gives. */
+/** Arguments and variables of every start of an engine, in addition to the user's. */
 export interface EngineDefaults {
   /** Native arguments of the config. */
   readonly args: readonly string[];
-  /** Variables that bear on what the engine may do. */
+  /** Variables that affect the engine's rights. */
   readonly rights: readonly RightsVariable[];
 }
 
@@ -52,7 +52,7 @@ export function engineDefaults(deps: Deps, engineId: string): EngineDefaults {
   return { args: defaultArgs, rights };
 }
 
-/** By which option of the config a start may get more than it would have had with the arguments `had`; null: by none. */
+/** The config option that may give a start more rights than the arguments `had`. Null: none. */
 export function widerNow(
   deps: Deps,
   engineId: string,
@@ -64,8 +64,8 @@ export function widerNow(
 }
 
 /**
- * Options of a start, the user's and those of the config, with a secret in them. It is not stored, so a run that begins
- * with them never has a second attempt.
+ * Options of a start, from the user or the config, that contain a secret. Reprise stores no secret, so a run that begins
+ * with such an option never has a second attempt.
  */
 export function secretOptions(deps: Deps, engineId: string, native: readonly string[]): readonly string[] {
   const engine = findEngine(deps, engineId);
@@ -73,20 +73,20 @@ export function secretOptions(deps: Deps, engineId: string, native: readonly str
   return storableArgs([...defaultArgs, ...native], redactorFor(env, []), engine).redacted;
 }
 
-/** The option that says what a later attempt of the run may do, with these native ones; null: the engine's own default. */
+/** The option that sets the rights of a later attempt with these native options. Null: the engine's default. */
 export function heldInRun(deps: Deps, run: RunRecord, native: readonly string[]): string | null {
   const engine = findEngine(deps, run.agentName);
   const { given, message } = run.launch;
   return accessOptions(engine, "edit", keepNative(engine, given, native, message !== null)).by;
 }
 
-/** Whether every tool call of an attempt with these native arguments is seen in its output. */
+/** Whether the output of an attempt with these native arguments shows every tool call. */
 export function tellsTools(deps: Deps, engineId: string, args: readonly string[]): boolean {
   const words = findEngine(deps, engineId).tellsTools;
   return words?.every((word) => args.includes(word)) ?? false;
 }
 
-/** Tool calls of the last turn that the engine refused, from its own store; null: only its output tells. */
+/** Tool calls of the last turn that the engine refused, from its own store. Null: only the output shows them. */
 export async function storedDenials(deps: Deps, run: RunRecord): Promise<readonly DeniedCall[] | null> {
   const engine = findEngine(deps, run.agentName);
   const session = run.session.value;

@@ -29,9 +29,9 @@ export interface EngineSetup {
   readonly program: readonly [file: string, ...args: string[]];
   /** Where the engine keeps its sessions when started with `env`. */
   readonly home: string | null;
-  /** The complete environment of an agent, without what is particular to one attempt. */
+  /** The complete environment of an agent, without the variables of a single attempt. */
   readonly env: Readonly<Record<string, string>>;
-  /** Native arguments that the config puts in front of what the user gives at a start. */
+  /** Native arguments from the config, before the user's own arguments of a start. */
   readonly defaultArgs: readonly string[];
 }
 
@@ -63,7 +63,7 @@ export function setUpEngine(
   if (program === null) throw missing(deps, engine);
   const setup = environmentOf(deps, engine, given);
   assertFixedHome(setup);
-  // The demo agent's home is in the state directory, and treated like all that is.
+  // The demo agent's home is in the state directory, so the same checks apply.
   if (setup.home !== null && dirname(setup.home) === deps.state.root) checkOwnDirectory(setup.home);
   return { ...setup, program };
 }
@@ -79,7 +79,7 @@ function assertFixedHome({ engine, home }: Omit<EngineSetup, "program">): void {
   );
 }
 
-/** The same without the program, for looking things up in the engine's store. */
+/** The same without the program, for lookups in the engine's store. */
 export function environmentOf(
   deps: Deps,
   engine: Engine,
@@ -102,9 +102,9 @@ export function findProgram(deps: Deps, engine: Engine): readonly [string, ...st
 
 interface Settled {
   readonly env: Readonly<Record<string, string>>;
-  /** What was not set, and why. */
+  /** Which settings were not made, and why. */
   readonly notes: readonly string[];
-  /** Starts in one folder must not overlap, as a setting that would allow it could not be set. */
+  /** Starts in one folder must not overlap, because the setting that allows it could not be made. */
   readonly apart: boolean;
 }
 
@@ -117,7 +117,7 @@ export function settingsEnv(deps: Deps, command: Command, env: Readonly<Record<s
     const { variable, purpose } = setting;
     const hidden = setting.hides?.(env).find((path) => fileSize(path) !== null);
     const path = hidden === undefined ? placeOf(deps, setting) : null;
-    // An agent that starts Reprise hands our own file on.
+    // An agent that starts Reprise passes on Reprise's own file.
     if (env[variable] !== undefined && env[variable] !== path)
       notes.push(`${purpose} was left as it is: ${variable} is set`);
     else if (path !== null) added[variable] = path;
@@ -127,26 +127,26 @@ export function settingsEnv(deps: Deps, command: Command, env: Readonly<Record<s
   return { env: added, notes, apart };
 }
 
-/** Null: no place that the engine would believe. */
+/** Null: no place that the engine accepts. */
 function placeOf(deps: Deps, setting: SettingsFile): string | null {
   const save = () => saveSettings(deps.state, setting.name, setting.content);
   if (setting.rootOnly === undefined) return save();
-  // A system-wide installation belongs to root, whoever runs it.
+  // A system-wide installation belongs to root.
   const shipped = fileURLToPath(new URL(`./settings/${setting.name}`, import.meta.url));
   if (isRootOnly(shipped)) return shipped;
   return isRootOnly(deps.state.root) ? save() : null;
 }
 
 /**
- * What `program --version` says, from a cache that holds as long as the file is the same. A version is a fact
- * for the record: not knowing it stops nothing.
+ * The version that `program --version` prints, cached until the program's file changes. It is only recorded, so an
+ * unknown version stops nothing.
  */
 export async function versionOf(
   deps: Deps,
   engine: Engine,
   program: readonly [string, ...string[]],
 ): Promise<string | null> {
-  // Nobody knows what a program of the user's own does when it is asked.
+  // A custom engine's program may not support `--version`.
   if (ENGINES.every((one) => one.id !== engine.id)) return null;
   const [file, ...args] = program;
   const stamp = fileStamp(file);
@@ -175,7 +175,7 @@ function readCache(file: string): Record<string, string> {
     const cache = readRecord(file);
     return cache === null ? {} : (cache as Record<string, string>);
   } catch (error) {
-    // A damaged cache is only slower.
+    // A damaged cache only costs time.
     if (error instanceof Fault) return {};
     throw error;
   }

@@ -1,7 +1,7 @@
 /**
- * What Reprise understands of an engine's output, line by line, without running anything: the reader, the choice
- * of the session id and the judgement are those of a live attempt. The command line is not known, so whether the output
- * is machine-readable is assumed from the output itself, and said.
+ * How Reprise parses an engine's output, line by line, without running anything: the reader, the choice
+ * of the session id and the judgement are those of a live attempt. The command line is unknown, so Reprise assumes from
+ * the output whether it is machine-readable, and reports the assumption.
  */
 import type { EngineEvent, Exit, Outcome, SeenEvent, Stream, Trouble } from "../core/events.ts";
 import type { Engine } from "../engines/engine.ts";
@@ -11,24 +11,24 @@ import { judge } from "./attempt/outcome.ts";
 export interface Explanation {
   readonly engine: string;
   readonly stream: Stream;
-  /** What the output was taken for: events, when lines of it are events of the engine's; otherwise text. */
+  /** events: some lines are events of the engine. Otherwise text. */
   readonly assumed: "events" | "text";
-  /** The exit code that the judgement assumes; null: not known. */
+  /** The exit code that the judgement assumes. Null: unknown. */
   readonly exitCode: number | null;
   /** How many lines there were. */
   readonly lines: number;
-  /** The id that counts when no session store is asked: the first one. */
+  /** The id that counts without the engine's store: the first one. */
   readonly session: SeenId | null;
   /** Every id in the output, each where it was first seen. More than one is a `session_mismatch`. */
   readonly sessions: readonly SeenId[];
-  /** What was understood, in order; cut after `MAX_EVENTS`. */
+  /** The parsed events in order, at most `MAX_EVENTS`. */
   readonly events: readonly SeenEvent[];
   readonly eventsLeftOut: number;
   readonly troubles: readonly { readonly line: number; readonly trouble: Trouble }[];
   /** The latest reset that was announced, ISO 8601. */
   readonly resetsAt: string | null;
   readonly unknown: { readonly count: number; readonly firstLines: readonly number[] };
-  /** Null: the input does not say how the turn ended. Text does not without an exit code; stderr says it only of failures. */
+  /** Null: the input does not show how the turn ended. Text shows it only with an exit code, stderr only for failures. */
   readonly outcome: Outcome | null;
 }
 
@@ -47,9 +47,9 @@ const TAIL_CHARACTERS = 8_192;
 export interface ExplainOptions {
   readonly stream: Stream;
   readonly now: () => number;
-  /** Null: nobody saw the process end. */
+  /** Null: unknown. */
   readonly exitCode: number | null;
-  /** Null: to be assumed from the output. */
+  /** Null: assumed from the output. */
   readonly printed: "events" | "text" | null;
 }
 
@@ -72,7 +72,7 @@ export async function explainOutput(
   for (const line of splitter.end()) read(line);
   for (const { reader, notes } of readings) notes.end(reader.end({ code: options.exitCode, signal: null }));
   const [first, second = first] = readings.map(({ notes }) => notes);
-  // What text says just as well is text: iFlow prints nothing else. On stderr events are rare, and text is too.
+  // Events that plain text can produce as well do not count: iFlow prints nothing else.
   const isText = (events: Notes, text: Notes) =>
     text.understood > events.understood || (stream === "stdout" && text.understood === events.understood);
   const taken = first === undefined || second === undefined || isText(first, second) ? second : first;
@@ -124,7 +124,7 @@ class Notes {
     }
   }
 
-  /** What a reader concludes at the end of stderr alone counts only if stderr says so: it never saw stdout. */
+  /** The end of stderr alone proves a turn's end only if stderr reports it, because the reader did not see stdout. */
   end(events: readonly EngineEvent[]): void {
     const { stream } = this.#options;
     const isSaid = (event: EngineEvent) =>
@@ -170,7 +170,7 @@ class Notes {
     };
   }
 
-  /** What the engine's last words would explain, had it failed: it did, unless the exit code says otherwise. */
+  /** The trouble that the engine's last output explains, unless the exit code shows success. */
   #explained(nowMs: number): Trouble | null {
     const { stream, exitCode } = this.#options;
     const exit: Exit = { code: exitCode ?? FAILED, signal: null };
@@ -182,7 +182,7 @@ class Notes {
       nowMs,
       this.#printed === "text" ? stdout : undefined,
     );
-    // An agent that did its work also writes to stderr: warnings, and what it tried again and got past.
+    // A successful agent also writes warnings and retries to stderr.
     const isGuess = (kind: string) =>
       kind === "other" || this.#troubles.some((retried) => retried.trouble.kind === kind);
     const isUnseen = stream === "stderr" && exitCode === null;
@@ -193,7 +193,7 @@ class Notes {
     const { exitCode, stream } = this.#options;
     const structured = this.#printed === "events";
     const isSilent = explained === null && this.#turnEnd === null;
-    // Where stdout has the events, stderr says nothing about a turn that did not fail.
+    // If stdout has the events, stderr proves nothing about a turn that did not fail.
     if (isSilent && (structured ? stream === "stderr" : exitCode === null)) return null;
     return judge({
       structured,
@@ -207,5 +207,5 @@ class Notes {
   }
 }
 
-/** The exit code of a failure that nobody saw. */
+/** The exit code of an assumed failure. */
 const FAILED = 1;

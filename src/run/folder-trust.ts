@@ -9,13 +9,13 @@ import { checkoutsOf } from "./git.ts";
 
 export interface EnginePlace {
   readonly cwd: string;
-  /** Where its repository is, if `cwd` is yet to be made. */
+  /** The checkout of its repository, if `cwd` does not exist yet. */
   readonly checkout: string;
   readonly args: readonly string[];
   readonly interactive: boolean;
 }
 
-/** What a start of now finds: whether the engine's own settings, and the options over them, trust the folder. */
+/** Whether the engine's settings and the options of a start trust the folder now. */
 export function trustNow(
   { engine, home }: Pick<EngineSetup, "engine" | "home">,
   place: EnginePlace,
@@ -28,7 +28,7 @@ export function trustNow(
   return { folderTrust: said === "unset" && place.interactive ? "trusted" : said };
 }
 
-/** The folder of a run that begins, as its record and as its engine's command need it. */
+/** The folder of a new run, for its record and for its engine's command. */
 export function startFolder(
   setup: Pick<EngineSetup, "engine" | "home">,
   request: { readonly cwd: string; readonly isolate: Launch["isolate"] },
@@ -40,7 +40,7 @@ export function startFolder(
   return { trust, folder: { ...trust, ...foldersIn(setup.engine, place), ...own } };
 }
 
-/** The folders by which the engine's settings may know the one that it works in. */
+/** The folders that the engine's settings may list for the working directory. */
 export function foldersIn(
   { folderTrust: trust }: Engine,
   { cwd, checkout, args }: Omit<EnginePlace, "interactive">,
@@ -49,7 +49,7 @@ export function foldersIn(
   const given = trust.workplace(args, cwd);
   const place = realPath(given) ?? given;
   const isNew = checkout !== cwd && (place === cwd || place.startsWith(`${cwd}${sep}`));
-  // A worktree that is yet to be made shares with the checkout nothing but the main one.
+  // A worktree that does not exist yet shares only the main checkout with this one.
   return { folders: [place, ...(isNew ? checkoutsOf(checkout).slice(-1) : checkoutsOf(place))] };
 }
 

@@ -1,5 +1,5 @@
 /**
- * Git, asked so that no setting of a repository can run a program or hide work. An agent can write a repository's
+ * Runs git so that no setting of a repository can run a program or hide work. An agent can write a repository's
  * configuration, so only the user's own (global and system) settings may name programs; filters such as LFS come from there.
  */
 import { isUtf8 } from "node:buffer";
@@ -21,12 +21,12 @@ export interface GitOptions {
   readonly encoding?: "utf8" | "latin1";
 }
 
-/** One repository, asked as often as needed. */
+/** Runs git commands in one repository. */
 export type Git = (args: readonly string[], options?: GitOptions) => Promise<ToolResult>;
 
 const TIMEOUT_MS = 60_000;
 const SETTINGS_FILES: ReadonlySet<string> = new Set(["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"]);
-/** Variables of the user that git is given: where the user's own settings are, and who commits. */
+/** The user's variables that git gets: the place of the user's own settings, and the author of commits. */
 const USER_VARIABLES = [
   "PATH",
   "HOME",
@@ -97,7 +97,7 @@ interface Unfiltered {
   readonly required: boolean;
 }
 
-/** A filter that is off and that git would store, or check out, some of these paths with. With `index`, the attributes are those in it. */
+/** A disabled filter that git would need to store or check out some of these paths. With `index`, its attributes count. */
 export async function unfiltered(
   git: Git,
   way: "clean" | "smudge",
@@ -127,7 +127,7 @@ export async function unfiltered(
   return all.find(({ required }) => required) ?? all[0] ?? null;
 }
 
-/** Why git cannot convert these, and what makes Reprise run the filter. The program is the repository's, so it is not spelled out. */
+/** Why git cannot convert these files, and how to allow the filter. It does not print the program, which is the repository's. */
 export function filterWords({ filter, paths }: Unfiltered): { readonly why: string; readonly help: string } {
   const name = harmlessLine(filter, 100);
   const more = paths.length > 1 ? ` and ${paths.length - 1} more` : "";
@@ -138,7 +138,7 @@ export function filterWords({ filter, paths }: Unfiltered): { readonly why: stri
   };
 }
 
-/** What a checkout of the commit would have in its stored form instead of its own. */
+/** Files that a checkout of the commit would leave unconverted. */
 export async function unfilteredIn(deps: Deps, git: Git, commit: string): Promise<Unfiltered | null> {
   const index = join(deps.state.root, `.tmp-${process.pid}-${randomBytes(6).toString("hex")}`);
   const env = { GIT_INDEX_FILE: index };
@@ -154,7 +154,7 @@ export async function unfilteredIn(deps: Deps, git: Git, commit: string): Promis
   }
 }
 
-/** Names of all files of a large repository. */
+/** Enough for the names of all files of a large repository. */
 export const MOST_LISTED = 256 << 20;
 
 /** What git keeps for this worktree alone. Null: its `.git` leads to no such directory. */
@@ -165,8 +165,8 @@ export function gitDirectoryOf(tree: string): string | null {
 }
 
 /**
- * Whether the repository knows this worktree by that directory. It knows a worktree that was moved with the state directory by the
- * path that it had.
+ * Whether the repository lists this worktree under that directory. A worktree that moved with the state directory is listed
+ * by its old path.
  */
 export function leadsBack(deps: Pick<Deps, "state" | "machine">, gitDir: string, tree: string): boolean {
   const known = readSmallText(join(gitDir, "gitdir"))?.trim() ?? "";
@@ -175,7 +175,7 @@ export function leadsBack(deps: Pick<Deps, "state" | "machine">, gitDir: string,
   return back !== null && back === realPath(join(tree, ".git"));
 }
 
-/** The repositories that a checkout at or above this directory cannot do without, also where others keep objects for it. */
+/** The repositories that a checkout at or above this directory needs, including those that keep objects for it. */
 export function repositoriesOf(directory: string): readonly string[] {
   for (let at = directory; ; at = dirname(at)) {
     const link = join(at, ".git");
@@ -196,16 +196,16 @@ export function repositoriesAt(path: string): readonly string[] {
   return readSmallText(join(path, "HEAD")) === null ? repositoriesOf(path) : [path, ...borrowedBy(path)];
 }
 
-/** The checkout at or above this directory and, of a worktree, the main one; none: it is in no repository. */
+/** The checkout at or above this directory and, for a worktree, the main checkout. Empty: not in a repository. */
 export function checkoutsOf(directory: string): readonly string[] {
   for (let at = directory; ; at = dirname(at)) {
     const link = join(at, ".git");
-    // An empty folder of that name is no repository.
+    // An empty folder with that name is not a repository.
     if (readSmallText(link)?.startsWith("gitdir: ") === true || realPath(join(link, "HEAD")) !== null) {
       const gitDir = gitDirectoryOf(at);
       const common = gitDir === null ? "" : commonOf(gitDir);
       const main = gitDir === null || common === "" ? null : realPath(resolve(gitDir, common));
-      // A worktree of a repository without a checkout has none to be known by.
+      // A bare repository has no main checkout.
       return [at, main !== null && basename(main) === ".git" ? dirname(main) : at];
     }
     if (dirname(at) === at) return [];
@@ -216,7 +216,7 @@ function commonOf(gitDir: string): string {
   return readSmallText(join(gitDir, "commondir"))?.trim() ?? "";
 }
 
-/** Where else git looks for the objects of a repository. */
+/** Other directories in which git looks for the objects of a repository. */
 export function alternatesOf(common: string): readonly string[] {
   return (readSmallText(join(common, "objects/info/alternates")) ?? "")
     .split("\n")
@@ -226,11 +226,11 @@ export function alternatesOf(common: string): readonly string[] {
 
 export interface Hidden {
   readonly path: string;
-  /** The file with the rule that hides it; empty: there is none. */
+  /** The file with the rule that hides it. Empty: no rule. */
   readonly source: string;
 }
 
-/** Which rule makes git ignore each of these untracked paths, which are given and told as bytes. */
+/** The rule that makes git ignore each of these untracked paths. Paths are bytes. */
 export async function hidingRules(git: Git, paths: readonly string[]): Promise<readonly Hidden[]> {
   // Git is asked in text.
   const texts = new Map(
@@ -248,7 +248,7 @@ export async function hidingRules(git: Git, paths: readonly string[]): Promise<r
   return paths.map((path) => ({ path, source: sources.get(path) ?? "" }));
 }
 
-/** Of what `cat-file --batch-check` says. */
+/** The commits in the output of `cat-file --batch-check`. */
 export function commitsIn(kinds: string): readonly string[] {
   return [...kinds.matchAll(/^([0-9a-f]+) commit /gm)].map(([, id = ""]) => id);
 }

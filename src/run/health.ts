@@ -1,6 +1,6 @@
 /**
- * Is everything in order? Facts about engines, state directory, index and leftovers, and findings that say what
- * to do. Changes nothing but what crashed writers left behind.
+ * The checks of `doctor`: engines, state directory, index and leftovers, and findings that name what to do.
+ * Changes nothing, except that it removes unfinished files of crashed processes.
  */
 import {
   copiedFrom,
@@ -43,7 +43,7 @@ export interface Health {
     readonly runs: number;
     readonly damaged: number;
   };
-  /** Absolute paths; null: not installed. */
+  /** Absolute paths. Null: not installed. */
   readonly tools: {
     readonly git: string | null;
     readonly tmux: string | null;
@@ -64,11 +64,11 @@ export interface EngineHealth {
   readonly legacy: string | null;
 }
 
-/** unknown: no version, or none was recorded for this engine. */
+/** unknown: the version is unknown, or no tested version is recorded for this engine. */
 export type Fit = "tested" | "newer" | "older" | "unknown";
 
 const LITTLE_SPACE = 512 * 1024 * 1024;
-/** How many of the newest runs are asked for processes that outlived them. */
+/** How many of the newest runs are checked for leftover processes. */
 const STRAY_RUNS = 20;
 
 export async function checkHealth(deps: Deps, onProgress: (text: string) => void): Promise<Health> {
@@ -92,7 +92,7 @@ export async function checkHealth(deps: Deps, onProgress: (text: string) => void
   onProgress("reading the run directories");
   const offer = (run: RunRecord) => todoFor(deps, run);
   findings.push(...(await checkRuns({ ...deps, offer }, rows, onProgress)));
-  onProgress("looking for what was left behind");
+  onProgress("looking for leftover processes and files");
   await leftovers(deps, findings);
   const find = (name: string) => deps.processes.resolveProgram(name, deps.env);
   const tools = { git: find("git"), tmux: find("tmux"), setpriv: find("setpriv") };
@@ -102,14 +102,14 @@ export async function checkHealth(deps: Deps, onProgress: (text: string) => void
   return { at: isoNow(deps), engines, state, index, tools, findings: shown };
 }
 
-/** On a read-only file system nothing is offered that would have to write there. */
+/** Offers no command that writes to a read-only file system. */
 export function withoutChange(finding: Finding): Finding {
   return finding.todo !== null && CHANGES.test(finding.todo) ? { ...finding, todo: null } : finding;
 }
 
 const CHANGES = /^(?:reprise (?:rm|prune|resume|doctor --(?:rebuild-index|accept-copy))|mv|mkdir|chmod|rm)\b/;
 
-/** What `show` offers; where that cannot be told, `show` says why. */
+/** The command that `show` offers. If it is unknown, `show` says why. */
 async function todoFor(deps: Deps, run: RunRecord): Promise<string> {
   try {
     return (await offerFor(deps, run)).next;
@@ -121,7 +121,7 @@ async function todoFor(deps: Deps, run: RunRecord): Promise<string> {
 
 async function engineHealth(deps: Deps, engine: Engine): Promise<EngineHealth> {
   const program = findProgram(deps, engine);
-  // A version that cannot be asked for is no reason to stop looking.
+  // An unknown version does not stop the checks.
   const version = program === null ? null : await versionOf(deps, engine, program).catch(() => null);
   return {
     id: engine.id,
@@ -162,7 +162,7 @@ function engineFindings(engine: EngineHealth): readonly Finding[] {
     return [
       attention(
         "engines",
-        `${engine.title} is installed but does not tell its version: ${engine.program}`,
+        `${engine.title} is installed but does not report its version: ${engine.program}`,
         `${engine.program} --version`,
       ),
     ];
@@ -179,7 +179,7 @@ function engineFindings(engine: EngineHealth): readonly Finding[] {
   return [];
 }
 
-/** On a read-only file system nothing about the directory can be changed. */
+/** On a read-only file system the directory cannot be changed. */
 export function stateFindings(state: Health["state"], readOnly: boolean): readonly Finding[] {
   const findings: Finding[] = [];
   const close = readOnly ? null : `chmod 700 '${state.path}'`;
@@ -209,7 +209,7 @@ function copyFindings({ state, machine }: Deps): readonly Finding[] {
   return [attention("state", what, "reprise doctor --accept-copy")];
 }
 
-/** Runs and pipelines that worked inside the state directory while it had another path, by that path. */
+/** Runs and pipelines that worked inside the state directory at an earlier path, by that path. */
 async function movedFindings(deps: Deps, rows: readonly RunRecord[]): Promise<readonly Finding[]> {
   const { root } = deps.state;
   const pipelines = await deps.store.listDocuments("pipeline", {});
@@ -283,7 +283,7 @@ async function leftovers(deps: Deps, findings: Finding[]): Promise<void> {
   }
 }
 
-/** A run whose records cannot be read is named as such by the checks of runs. */
+/** The check of the runs reports unreadable records. */
 function damaged(error: unknown): readonly number[] {
   if (!(error instanceof Fault)) throw error;
   return [];

@@ -1,6 +1,6 @@
 /**
- * One run with everything that is known of it, for people. The run directory is believed before the index; what
- * is damaged is named and the rest is told all the same (I9).
+ * The door for looking at runs without changing them: records, offers to resume, health. The run directory counts before
+ * the index. A damaged record becomes a warning, and the rest is shown (I9).
  */
 import { checkEscrow, listAttemptDirs, loadAttemptFile, loadReceipt, loadRunFile } from "../state/state.ts";
 import { Fault } from "../core/faults.ts";
@@ -25,14 +25,14 @@ export interface Inspection {
   readonly run: RunRecord;
   /** The process that works on it right now. */
   readonly live: { readonly pid: number } | null;
-  /** The live batch that it belongs to, between its turns, too. */
+  /** The live batch that it belongs to, even between its turns. */
   readonly batch: BatchLease | null;
   /** Oldest first. */
   readonly attempts: readonly InspectedAttempt[];
   readonly escrow: CopyState | "none";
-  /** Of each of the run's earlier copies, in their order. */
+  /** The state of each earlier copy, in order. */
   readonly kept: readonly CopyState[];
-  /** What is missing or damaged, one sentence each. */
+  /** One sentence per missing or damaged record. */
   readonly warnings: readonly string[];
 }
 
@@ -40,12 +40,12 @@ type CopyState = "whole" | "damaged";
 
 export interface InspectedAttempt {
   readonly n: number;
-  /** Null: neither the run directory nor the index can tell. */
+  /** Null: neither the run directory nor the index has a readable record. */
   readonly record: AttemptRecord | null;
   readonly receipt: Receipt | null;
 }
 
-/** What is known today of the secrets that a run was worked on with. */
+/** The secrets of the run's attempts, as far as today's environment and config know them. */
 export function recognize(deps: Deps, { run, attempts }: Inspection): Recognition {
   const engine = allEngines(deps).find(({ id }) => id === run.agentName);
   const env = engine === undefined ? deps.env : environmentOf(deps, engine, []).env;
@@ -107,7 +107,7 @@ async function stateOf(run: RunRecord, copy: Escrow, warnings: string[]): Promis
   return copies === undefined ? "damaged" : "whole";
 }
 
-/** Undefined: it could not be read, and `warnings` says why. */
+/** Undefined: unreadable, and `warnings` says why. */
 async function orWarn<T>(warnings: string[], work: () => Promise<T>): Promise<T | undefined> {
   try {
     return await work();

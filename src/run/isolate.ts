@@ -1,4 +1,4 @@
-/** A place of its own for an agent: a fresh directory or a git worktree inside the run directory. */
+/** Isolation: a new directory or a git worktree for the agent inside the run directory. */
 import { dirname, join, relative, sep } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import {
@@ -25,7 +25,7 @@ import { isInside } from "./unsaved-commits.ts";
 
 export interface Workplace {
   readonly cwd: string;
-  /** Creates it; the directory that holds it must exist. */
+  /** Creates it. Its parent directory must exist. */
   make(): Promise<void>;
 }
 
@@ -33,13 +33,13 @@ export interface WorkplaceRequest {
   /** Absolute, symlinks resolved. */
   readonly cwd: string;
   readonly isolate: "dir" | "worktree" | null;
-  /** A branch to be made for the worktree. Absent: it is on none. */
+  /** The branch to create for the worktree. Absent: no branch. */
   readonly branch?: string;
-  /** The commit it begins at. Absent: that of `cwd`. */
+  /** The commit to begin at. Absent: the commit of `cwd`. */
   readonly from?: string;
 }
 
-/** Checks everything that can be checked before anything is recorded. `home` is the directory that will hold it. */
+/** Checks everything that can be checked before anything is recorded. `home` is the parent directory. */
 export async function planWorkplace(deps: Deps, home: string, request: WorkplaceRequest): Promise<Workplace> {
   if (request.isolate === null) return { cwd: request.cwd, make: async () => {} };
   if (request.isolate === "dir") {
@@ -53,7 +53,7 @@ export async function planWorkplace(deps: Deps, home: string, request: Workplace
   if (inside !== "" && !(await isTree(ask, `${commit}:${inside}`))) {
     throw new Fault(
       "cwd_invalid",
-      `A worktree would not have ${request.cwd}: nothing in it is committed. Commit it first, or use a directory of its own (dir).`,
+      `A worktree would not have ${request.cwd}: nothing in it is committed. Commit it first, or use a separate directory (dir).`,
       { facts: { cwd: request.cwd } },
     );
   }
@@ -67,14 +67,14 @@ export async function planWorkplace(deps: Deps, home: string, request: Workplace
   };
 }
 
-/** The run works inside the state directory, which had another path when the run was made. Null: that is not so. */
+/** For a run that works inside a state directory that has moved since: the move. Null: no move. */
 export function movedWith({ runDirectory, cwd }: Pick<RunRecord, "runDirectory" | "cwd">): MovedState | null {
   return movedState(dirname(dirname(runDirectory)), cwd);
 }
 
 /**
- * A link in its place would have the agent work somewhere else. Its mode is the user's, as what the agent makes is. A fork
- * works in its parent's place.
+ * A symbolic link would send the agent somewhere else. The mode of the directory is the user's choice. A fork works in its
+ * parent's directory.
  */
 export function assertOwnWorkplace(run: RunRecord): void {
   const moved = movedWith(run);
@@ -115,29 +115,33 @@ const REPOSITORY_VARIABLES: ReadonlySet<string> = new Set([
   "GIT_WORK_TREE",
 ]);
 
-/** The environment in which git goes by the directory alone, as it does when Reprise itself asks. */
+/** The environment without variables that name a repository, so that git uses the directory alone. */
 export function withoutRepository(env: Env): Env {
   return Object.fromEntries(Object.entries(env).filter(([name]) => !REPOSITORY_VARIABLES.has(name)));
 }
 
-/** For what works in `cwd`: in a place that Reprise made, git goes by the place and not by the user's variables. */
+/** The environment for a process in `cwd`. In a directory that Reprise made, the user's git variables do not apply. */
 export function environmentAt({ state }: Deps, cwd: string, env: Env): Env {
   const ours = [state.runsRoot, join(state.root, "workspaces")];
   return ours.some((place) => cwd.startsWith(`${place}${sep}`)) ? withoutRepository(env) : env;
 }
 
-/** The top of the repository, and the commit that is meant: one question to git. */
+/** The top of the repository and the commit, from one call of git. */
 async function placeIn(
   ask: Git,
   { cwd, from = "HEAD" }: WorkplaceRequest,
 ): Promise<{ readonly top: string; readonly commit: string }> {
-  // What begins with a dash would be an option to git.
+  // Git would take a leading dash for an option.
   const asked = from.startsWith("-") ? null : await ask(["rev-parse", "--show-toplevel", `${from}^{commit}`]);
   const [top = "", commit = ""] = asked?.stdout.split("\n") ?? [];
   if (asked?.code === 0) return { top: resolveDirectory(top), commit };
-  throw new Fault("cwd_invalid", `A worktree needs a git repository with a commit, and ${cwd} is none.`, {
-    facts: { cwd },
-  });
+  throw new Fault(
+    "cwd_invalid",
+    `A worktree needs a git repository with a commit, and ${cwd} is not in one.`,
+    {
+      facts: { cwd },
+    },
+  );
 }
 
 async function isTree(ask: Git, object: string): Promise<boolean> {
@@ -166,7 +170,7 @@ async function tellUnfiltered(
 const MAX_ADDS = 6;
 const ADD_PATIENCE_MS = 40;
 
-/** Git gives up when it meets a worktree that another git is making at the same moment. */
+/** Git fails when another git process creates a worktree at the same moment. */
 async function addWorktree(
   deps: Deps,
   { cwd, branch }: WorkplaceRequest,
@@ -174,7 +178,7 @@ async function addWorktree(
   commit: string,
 ): Promise<void> {
   for (let tries = 1; ; tries += 1) {
-    // A try that failed in this way has made the branch.
+    // Such a failed try has already created the branch.
     const on = branch === undefined ? ["--detach"] : [tries === 1 ? "-b" : "-B", branch];
     // Other settings may hold in the worktree and on its branch, so nothing is checked out yet.
     const add = ["worktree", "add", "--no-checkout", ...on, worktree, commit];
@@ -233,16 +237,16 @@ export async function finishWorktree(deps: Deps, run: RunRecord): Promise<void> 
   await fillWorktree(await openGit(deps, worktree), run.cwd);
 }
 
-/** Another run that cannot go on without the directory of this one. */
+/** Another run that needs the directory of this one. */
 export interface Need {
   readonly handle: string;
   /** As the end of a sentence about that run. */
   readonly how: string;
-  /** Ends it; null: it has ended, and may be resumed. */
+  /** The command that ends it. Null: it has ended, and may be resumed. */
   readonly stop: string | null;
 }
 
-/** The live runs first. Null: nobody else works in the run's directory, or in a worktree whose repository is there. */
+/** Live runs first. Null: no other run works in this directory or in a worktree whose repository is there. */
 export async function neededBy(deps: Deps, run: RunRecord): Promise<Need | null> {
   const { runId, runDirectory } = run;
   const before = movedWith(run);
@@ -268,16 +272,16 @@ export async function neededBy(deps: Deps, run: RunRecord): Promise<Need | null>
     const how =
       path === other.cwd ? `works in ${same}` : `works in ${other.cwd}, whose repository is ${path}`;
     const stop = await howToStop(deps, other);
-    // What was left by an owner that died is not live, though its record may say so.
+    // A run of a dead owner is not live, whatever its record says.
     if (stop !== null || path === other.cwd) needs.push({ handle: other.handle, how, stop });
   }
   return needs.find(({ stop }) => stop !== null) ?? needs[0] ?? null;
 }
 
-/** A run, and what it needs. */
+/** A run and the directories that it needs. */
 type Neighbour = readonly [RunRecord, string];
 
-/** Null: it is not live. A supervised agent is brought back when it dies. */
+/** Null: not live. The daemon restarts a supervised agent that dies. */
 async function howToStop(deps: Deps, { runId, handle }: RunRecord): Promise<string | null> {
   if ((await deps.store.getDocument("agent", handle))?.open === true) return `reprise agent stop ${handle}`;
   return (await liveOwner(deps, runId)) === null ? null : `reprise stop ${handle}`;
@@ -287,7 +291,7 @@ async function howToStop(deps: Deps, { runId, handle }: RunRecord): Promise<stri
 export async function leaveWorktree(deps: Deps, run: RunRecord): Promise<void> {
   const worktree = join(run.runDirectory, "worktree");
   if (run.launch.isolate !== "worktree" || !isDirectory(worktree) || !isOwnPlace(deps, worktree)) return;
-  // The repository knows it by the path that it had.
+  // The repository has its old path.
   if (movedWith(run) !== null && isOriginal(deps))
     await git(deps, worktree, ["worktree", "repair", worktree]);
   await git(deps, worktree, ["worktree", "remove", "--force", worktree]);
@@ -297,7 +301,7 @@ async function git(deps: Deps, cwd: string, args: readonly string[]) {
   return (await openGit(deps, cwd))(args);
 }
 
-/** Without it the agent would get the run's directory, which the worktree kept it out of (I12). */
+/** Without its worktree the agent would work in the run's directory, which it had no right to (I12). */
 export function assertWorktree(engine: Engine, { handle }: RunRecord, located: Located | undefined): void {
   if (located?.state !== "present" || located.worktree === undefined || isDirectory(located.worktree)) return;
   throw new Fault(
@@ -308,7 +312,7 @@ export function assertWorktree(engine: Engine, { handle }: RunRecord, located: L
   );
 }
 
-/** The path was stored with its links resolved, but of an isolated run ours is, and of an adopted one the engine's. */
+/** The stored path has its links resolved. Isolated runs have Reprise's path, and adopted runs the engine's. */
 export function cwdNow({ cwd, launch, sessions }: RunRecord): Pick<ResumeFacts, "cwdNow"> {
   const isOurs = launch.isolate === null && sessions.every(({ source }) => source !== "adopted");
   const now = isOurs ? realPath(cwd) : null;

@@ -7,9 +7,9 @@ import { testDeps } from "../../test/deps.ts";
 import type { OwnerState } from "../core/deps.ts";
 import type { RunRecord } from "../core/records.ts";
 import { runLike } from "../../test/contracts/store-samples.ts";
-import type { LeaseOwner } from "../store/store.ts";
+import { type LeaseOwner, runLeaseKey } from "../store/store.ts";
 import type { Deps } from "./deps.ts";
-import { forsake, forsakeUnrecorded, leaseRun, runKey, sessionKey } from "./leases.ts";
+import { forsake, forsakeUnrecorded, leaseRun, sessionKey } from "./leases.ts";
 
 const S = "0198b5e2-7c1a-4a30-9d6e-1f2a3b4c5d6e";
 const [mine, other] = [runLike(1, { status: "interrupted" }), runLike(2, { status: "running" })];
@@ -51,7 +51,7 @@ test("a session whose owner lives is never taken, whatever else is held", async 
 
 test("a session of a held run names that run, and its owner's end frees both", async () => {
   await deps.store.createRun(other);
-  await leave(runKey(other.runId));
+  await leave(runLeaseKey(other.runId));
   await leave(sessionKey(mine.agentName, S));
   expect(await take(mine)).toMatchObject({
     code: "session_busy",
@@ -64,7 +64,7 @@ test("a session of a held run names that run, and its owner's end frees both", a
 });
 
 test("a run that was never recorded, or was removed, is named by its lease, and freed by that name", async () => {
-  await leave(runKey(other.runId));
+  await leave(runLeaseKey(other.runId));
   await leave(sessionKey(mine.agentName, S));
   expect(await take(mine)).toMatchObject({ facts: { handle: other.handle } });
   standing = "lives";

@@ -1,9 +1,9 @@
 /**
- * One live attempt a run, one live attempt a session (I6).
+ * One live attempt per run, one live attempt per session (I6).
  *
- * The owner is a process that can be told from any other; a lease whose owner is dead is taken over with a
- * higher fencing number. Only the kernel says that an owner is dead, never a clock: one that cannot be looked at and
- * whose lock tells nothing keeps its lease until the user says that it is gone (docs/adr/0007-owners.md).
+ * Each owner is a uniquely identified process. A lease whose owner is dead is taken over with a higher fencing number.
+ * Only the kernel decides that an owner is dead, never a clock: an owner that cannot be examined and whose lock proves
+ * nothing keeps its lease until the user declares it gone (docs/adr/0007-owners.md).
  */
 import { closeSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -19,16 +19,15 @@ import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
-import type { Lease, LeaseOwner } from "../store/store.ts";
+import { type Lease, type LeaseOwner, runLeaseKey } from "../store/store.ts";
 import { batchHoldOf, type Deps } from "./deps.ts";
 import { forsakeAgent, ownerGoneFile } from "./agent-locks.ts";
 
 const RENEW_MS = 30_000;
 const LOOK_MS = 100;
 const PATIENT_LOOKS = 3;
-/** An owner whose attempt has ended only puts the copy of the session away. */
+/** An owner whose attempt has ended only stores the last copy of the session. */
 const FINISHING_LOOKS = 300;
-export const runKey = (runId: string): string => `run:${runId}`;
 export const sessionKey = (engine: string, session: string): string => `session:${engine}:${session}`;
 
 export class RunLease implements AsyncDisposable {
@@ -61,7 +60,7 @@ export class RunLease implements AsyncDisposable {
     this.#held.push({ key, fence: answer.lease.fence });
   }
 
-  /** Lets go of one session while the attempt goes on. */
+  /** Releases one session while the attempt continues. */
   async releaseSession(run: RunRecord, session: string): Promise<void> {
     const key = sessionKey(run.agentName, session);
     const at = this.#held.findIndex((held) => held.key === key);
@@ -70,7 +69,7 @@ export class RunLease implements AsyncDisposable {
   }
 
   /**
-   * For an engine that chooses the earlier conversation itself: until it has named its choice, nothing else is continued
+   * For an engine that chooses the earlier conversation itself: until it names its choice, no other conversation continues
    * in that directory. Throws `session_busy` when another attempt is about to choose there.
    */
   async holdChoice(run: RunRecord): Promise<void> {
@@ -82,7 +81,7 @@ export class RunLease implements AsyncDisposable {
     await this.releaseSession(run, choiceIn(run));
   }
 
-  /** Another process believes that we are dead: whoever works under this lease must stop (I6). */
+  /** Another process has taken the lease over: work under this lease must stop (I6). */
   onLost(listener: () => void): void {
     this.#onLost = listener;
   }
@@ -91,7 +90,7 @@ export class RunLease implements AsyncDisposable {
     this.#onLost();
   }
 
-  /** Lets go at once when the work fails; when it succeeds, the caller does, with `release`. */
+  /** Releases everything when the work fails. When it succeeds, the caller releases it. */
   async untilFinished<T>(work: () => Promise<T>): Promise<T> {
     try {
       return await work();
@@ -117,7 +116,7 @@ export class RunLease implements AsyncDisposable {
         if (!(await this.#deps.store.renewLease(key, fence, this.#deps.clock.now()))) this.lost();
       }
     } catch (error) {
-      // Renewal matters only to other machines; the next one may succeed.
+      // Renewal matters only to other machines, and the next one may succeed.
       if (!(error instanceof Fault)) throw error;
     }
   }
@@ -126,7 +125,7 @@ export class RunLease implements AsyncDisposable {
 /** No engine has such an id. */
 const choiceIn = ({ cwd }: RunRecord) => `the earlier one of ${cwd}`;
 
-/** Throws `session_busy` while an engine is about to choose a conversation in this directory: it may be the one asked for. */
+/** Throws `session_busy` while an engine is about to choose a conversation in this directory: it may choose this one. */
 export async function assertNoChoice(deps: Deps, run: RunRecord): Promise<void> {
   const lease = await deps.store.getLease(sessionKey(run.agentName, choiceIn(run)));
   if (lease === null || !ownerLives(deps, lease.owner) || (await freeOrphan(deps, lease))) return;
@@ -134,18 +133,18 @@ export async function assertNoChoice(deps: Deps, run: RunRecord): Promise<void> 
   throw busy(deps, handle, lease, `an earlier conversation in ${run.cwd}, which the engine chooses`);
 }
 
-/** Takes the run, or says who has it. A live batch has its runs between their turns, too. */
+/** Takes the run's lease, or throws a fault that names its owner. A live batch owns its runs even between their turns. */
 export async function leaseRun(deps: Deps, run: RunRecord): Promise<RunLease> {
   await assertNoBatch(deps, run);
   const hold = await holdFree(deps, run);
-  // A batch writes down that it works on a run before it takes it, so one of the two sees the other.
+  // A batch records that it works on a run before it takes the lease, so one of the two sees the other.
   return hold.untilFinished(async () => {
     await assertNoBatch(deps, run);
     return hold;
   });
 }
 
-/** Throws `run_busy` when another process's live batch is not done with the run. */
+/** Throws `run_busy` when the run belongs to a live batch in another process. */
 export async function assertNoBatch(
   deps: Pick<Deps, "batchHolds">,
   run: Pick<RunRecord, "handle" | "subject">,
@@ -168,31 +167,31 @@ export async function assertNoBatch(
 async function holdFree(deps: Deps, run: RunRecord): Promise<RunLease> {
   const looks = run.status === "running" ? PATIENT_LOOKS : FINISHING_LOOKS;
   for (let look = 1; look < looks; look += 1) {
-    // `list` holds a run for the moment in which it corrects it.
+    // `list` takes the lease for a moment to correct the run.
     const hold = await tryHoldRun(deps, run.runId);
     if (hold !== null) return hold;
     const isWorking = look >= PATIENT_LOOKS && (await deps.store.getRun(run.runId))?.status === "running";
     if (isWorking) break;
     await sleep(LOOK_MS);
   }
-  const answer = await deps.store.acquireLease(runKey(run.runId), owner(deps), (other) =>
+  const answer = await deps.store.acquireLease(runLeaseKey(run.runId), owner(deps), (other) =>
     ownerLives(deps, other),
   );
   if (answer.held) return new RunLease(deps, answer.lease);
   throw busy(deps, run.handle, answer.by, `run ${run.handle}`);
 }
 
-/** Takes the run if nobody alive has it. */
+/** Takes the run's lease if no live owner has it. */
 export async function tryHoldRun(deps: Deps, runId: string): Promise<RunLease | null> {
-  const answer = await deps.store.acquireLease(runKey(runId), owner(deps), (other) =>
+  const answer = await deps.store.acquireLease(runLeaseKey(runId), owner(deps), (other) =>
     ownerLives(deps, other),
   );
   return answer.held ? new RunLease(deps, answer.lease) : null;
 }
 
 /**
- * Clears what an owner that died left behind in a run that the caller holds: half-written files, and a holder's socket and
- * record. Nobody needs them, so a disk that refuses is no reason to stop.
+ * Clears what a dead owner left in a run that the caller has leased: half-written files, and a holder's socket and
+ * record. They are useless, so a disk that refuses is no reason to stop.
  */
 export async function clearAfterDead(deps: Deps, run: RunRecord): Promise<void> {
   if (!deps.state.writable) return;
@@ -209,9 +208,9 @@ export function isDead({ processes }: Pick<Deps, "processes">): (pid: number) =>
   return (pid) => processes.identify(pid) === null;
 }
 
-/** The live owner of a run, or null when nobody owns it. */
+/** The live owner of a run. Null: no owner. */
 export async function liveOwner(deps: Deps, runId: string): Promise<LeaseOwner | null> {
-  const lease = await deps.store.getLease(runKey(runId));
+  const lease = await deps.store.getLease(runLeaseKey(runId));
   return lease !== null && ownerLives(deps, lease.owner) ? lease.owner : null;
 }
 
@@ -223,11 +222,11 @@ function owner(deps: Deps): LeaseOwner {
   return { ...deps.processes.owner(), machine: deps.machine, renewedAtMs: deps.clock.now() };
 }
 
-/** The handle of the run for which this owner holds a session: a fork, say, of the run that was asked for. Null: of none. */
+/** The handle of the run for which this owner holds a session, for example a fork of the run asked for. Null: none. */
 async function workedOnBy({ store }: Deps, session: Lease): Promise<string | null> {
   const runIds = (await store.listLeases())
-    .filter(({ key, owner: by }) => key.startsWith(runKey("")) && isSameOwner(by, session.owner))
-    .map(({ key }) => key.slice(runKey("").length));
+    .filter(({ key, owner: by }) => key.startsWith(runLeaseKey("")) && isSameOwner(by, session.owner))
+    .map(({ key }) => key.slice(runLeaseKey("").length));
   for (const runId of runIds) {
     const run = await store.getRun(runId);
     if (run?.sessions.some(({ value }) => sessionKey(run.agentName, value) === session.key) === true)
@@ -237,8 +236,8 @@ async function workedOnBy({ store }: Deps, session: Lease): Promise<string | nul
 }
 
 /**
- * Whoever works holds a run, and its sessions after it and no longer. An owner that holds no run any more has died, which
- * was proved when its run was taken over, or said by the user: the session that it left is nobody's. True: it is free now.
+ * An owner takes the lease of its run before those of sessions and releases it after them. So an owner without a run is
+ * dead: another process has taken its run over, or the user declared it gone. True: the session is free now.
  */
 async function freeOrphan(deps: Deps, session: Lease): Promise<boolean> {
   if (deps.processes.examine(session.owner) === "lives" || (await workedOnBy(deps, session)) !== null)
@@ -261,7 +260,7 @@ function busy(deps: Deps, handle: string, { owner: by }: Lease, what: string): F
   );
 }
 
-/** What to do about an owner that no signal reaches; null: it can be signalled. */
+/** Advice about an owner that no signal reaches. Null: a signal reaches it. */
 export function elsewhere(deps: Deps, by: LeaseOwner, handle: string): string | null {
   const { boot, space } = deps.processes.self();
   if (by.boot === boot && by.space === space) return null;
@@ -274,17 +273,17 @@ export function elsewhere(deps: Deps, by: LeaseOwner, handle: string): string | 
 }
 
 /**
- * The user says that the owner is gone, and its agent with it. False: the kernel says that one of them lives, and nothing was
- * changed. Otherwise what the owner held is free, its sessions included.
+ * The user declares the owner and its agent gone. False: the kernel shows that one of them lives, and nothing was
+ * changed. True: every lease of the owner is free.
  */
 export async function forsake(deps: Deps, run: RunRecord): Promise<boolean> {
   const { store, processes } = deps;
-  const lease = await store.getLease(runKey(run.runId));
+  const lease = await store.getLease(runLeaseKey(run.runId));
   if (lease !== null && processes.examine(lease.owner) === "lives") return false;
   if (!(await forsakeAgent(deps, run))) return false;
-  // The word must hold for those who read the directory, too: they would take the owner for one that may live.
+  // Readers of the run directory need the declaration as well: for them the owner might still live.
   if (lease !== null) noteGone(run);
-  // Sessions that an owner left which holds no run any more are taken from it by whoever wants them.
+  // `freeOrphan` frees sessions of an owner without a run.
   if (lease === null) return true;
   const keys = new Set(run.sessions.map(({ value }) => sessionKey(run.agentName, value)));
   for (const { key, fence, owner: by } of await store.listLeases())
@@ -294,15 +293,16 @@ export async function forsake(deps: Deps, run: RunRecord): Promise<boolean> {
 }
 
 /**
- * The same of an owner that died before its run was recorded, or whose run was removed: its lease has a handle that no run has.
- * Null: there is no such lease, or there is such a run. Otherwise the run's id.
+ * The same for an owner that died before its run was recorded, or whose run was removed: no run has the lease's handle.
+ * Returns the run's id. Null: no such lease, or the run exists.
  */
 export async function forsakeUnrecorded(deps: Deps, handle: string): Promise<string | null> {
   assertOwnState(deps);
   const { store, processes } = deps;
-  const isMeant = ({ key }: Lease) => key.startsWith(runKey("")) && key.endsWith(`-${handle.toLowerCase()}`);
+  const isMeant = ({ key }: Lease) =>
+    key.startsWith(runLeaseKey("")) && key.endsWith(`-${handle.toLowerCase()}`);
   const [lease, ...others] = handle.length === 8 ? (await store.listLeases()).filter(isMeant) : [];
-  const runId = lease?.key.slice(runKey("").length);
+  const runId = lease?.key.slice(runLeaseKey("").length);
   if (lease === undefined || runId === undefined || others.length > 0) return null;
   if ((await store.findByHandle(handle.toLowerCase())).length > 0) return null;
   if (processes.examine(lease.owner) === "lives") return null;

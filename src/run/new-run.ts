@@ -9,7 +9,7 @@ import { refusedOption, widerAnew } from "../engines/engines.ts";
 import { earlierRights, type LookedUp } from "./escrow/look-up.ts";
 import type { ResumeOptions } from "./resume/options.ts";
 import { type Deps, isoNow } from "./deps.ts";
-import { type EngineSetup } from "./engine-setup.ts";
+import type { EngineSetup } from "./engine-setup.ts";
 import { foldersIn } from "./folder-trust.ts";
 import { excerpt, redactorFor, rightsVariables, storableArgs, storableEnv } from "./launch.ts";
 import { optionsOf, resumeCommand } from "./resume/plan.ts";

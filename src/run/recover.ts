@@ -1,5 +1,5 @@
 /**
- * The session id of an attempt whose owner died: read again from the tape, then looked for in the engine's store.
+ * Recovers the session id of an attempt whose owner died: from the tape, then from the engine's store.
  */
 import { attemptDir, readStream } from "../state/state.ts";
 import type { Stream } from "../core/events.ts";
@@ -13,7 +13,7 @@ import { type Deps, isoNow } from "./deps.ts";
 import { findEngine } from "./engine-setup.ts";
 import { EXCERPT_CHARACTERS, withoutMark } from "./launch.ts";
 
-/** Ids stand at the beginning of a tape; nobody waits for gigabytes to be read again. */
+/** Ids are at the beginning of a tape, so reading gigabytes is not worth the wait. */
 const SCAN_BYTES = 8 * 1024 * 1024;
 const LINE_BYTES = 1024 * 1024;
 
@@ -25,7 +25,7 @@ interface Recovered {
 
 export async function recoverSession(deps: Deps, run: RunRecord, attempt: AttemptRecord): Promise<Recovered> {
   const unchanged: Recovered = { run, reported: attempt.reported, diagnostics: [] };
-  // The attempt is written before the run: Reprise may die in between.
+  // The attempt is written before the run, and Reprise may die in between.
   const isKnown = (value: string) => run.sessions.some((one) => one.value === value);
   if (attempt.reported.length > 0 && attempt.reported.every(({ value }) => isKnown(value))) return unchanged;
   try {
@@ -38,7 +38,7 @@ export async function recoverSession(deps: Deps, run: RunRecord, attempt: Attemp
       return { ...unchanged, diagnostics: ["no session id was printed before Reprise died"] };
     const reported = observe(attempt.reported, seen);
     const { session } = settle(reported, new Set());
-    // A resume that died keeps the conversation it was asked to continue, whatever was printed (I4).
+    // A dead resume keeps the conversation that it was asked to continue, whatever it printed (I4).
     const foreign =
       (attempt.kind === "resume" && seen.value !== attempt.asked) || seen.value === run.parent?.session;
     return {
@@ -75,7 +75,7 @@ async function fromTape(
       if (bytes > SCAN_BYTES) break;
     }
   }
-  // Some engines name their session last, in a block that only the end completes.
+  // Some engines name their session at the end of their output.
   const last = reader.end({ code: null, signal: null }).find((event) => event.type === "session");
   const { namesLastOn = "stdout" } = reader;
   return last === undefined
@@ -102,7 +102,7 @@ async function fromStore(
   return state === "present" ? seenNow(deps, attempt, attempt.asked, "store") : null;
 }
 
-/** What the agent was told first, as far as it is known; records keep an excerpt. */
+/** The first message to the agent, as far as it is known. Records keep an excerpt. */
 export function openingOf(
   engine: Engine,
   { message, args }: Pick<AttemptRecord, "message" | "args">,
@@ -112,35 +112,35 @@ export function openingOf(
 
 export interface Begun {
   readonly sinceMs: number;
-  /** In a UI a person may say anything first. */
+  /** In a UI the first message may be anything. */
   readonly interactive: boolean;
-  /** The first message, or its beginning; null: not known. */
+  /** The first message or its beginning. Null: unknown. */
   readonly message: string | null;
 }
 
 export interface NewSessions {
-  /** The one session that can only be this attempt's. */
+  /** The session that can only belong to this attempt. */
   readonly only: string | null;
-  /** All that may be. */
+  /** All sessions that may belong to it. */
   readonly candidates: readonly string[];
   /** Why the one candidate does not count. */
   readonly doubt?: string;
 }
 
-/** What only those know who saw the agent alive. */
+/** Facts that are known only while the agent lives. */
 export interface AttemptSight {
   /** Sessions whose files the agent has, or had, open for writing. */
   held(recent: readonly FoundSession[]): ReadonlySet<string>;
-  /** In a UI: can a conversation that begins with this have been begun there? */
+  /** For a UI: whether a conversation that begins with this message may have begun there. */
   mayHaveSaid(opening: string | null): boolean;
-  /** The engine ran in this directory and no run of ours had started it. */
+  /** The engine ran in this directory outside of Reprise. */
   readonly outsiders: boolean;
 }
 
 /**
- * The one session that was begun in the run's directory since then and is certainly this attempt's: the agent had its
- * file open, or it is the only one with the message that was sent and nobody else can have begun it. None counts that
- * another run has, and none when the index cannot tell whose they are.
+ * The session that began in the run's directory since then and certainly belongs to this attempt: the agent had its file
+ * open, or it is the only session with the sent message and no other agent can have begun it. Sessions of other runs do
+ * not count, and none counts when the index cannot tell their owners.
  */
 export async function newSession(
   deps: Deps,
@@ -178,7 +178,7 @@ export async function newSession(
 
 const NOTHING: NewSessions = { only: null, candidates: [] };
 
-/** Who else may have begun this session? Null: nobody. */
+/** Names another agent that may have begun this session. Null: none. */
 async function doubtAbout(
   deps: Deps,
   engine: Engine,
@@ -193,7 +193,7 @@ async function doubtAbout(
     if (attempts.some((attempt) => mayHaveBegun(engine, attempt, found)))
       return `run ${other.handle} may have begun it`;
   }
-  return sight?.outsiders === true ? `${engine.title} was running here outside of Reprise, too` : null;
+  return sight?.outsiders === true ? `${engine.title} was also running here outside of Reprise` : null;
 }
 
 /** Stores round their times. */
@@ -208,7 +208,7 @@ function mayHaveBegun(
   const at = createdAtMs ?? 0;
   if (Date.parse(startedAt) > at + SLACK_MS) return false;
   if (endedAt !== null && Date.parse(endedAt) < at - SLACK_MS) return false;
-  // An agent without a UI is in one conversation; a UI that has ended has no more than were seen.
+  // An agent without a UI has one conversation; a UI that has ended has no more than were seen.
   if ((reported.length > 0 || asked !== null) && (!interactive || endedAt !== null)) return false;
   const message = openingOf(engine, attempt);
   return message === null || beginsWith(opening ?? null, { message, interactive });

@@ -7,6 +7,7 @@ export { forsakeUnrecorded } from "./leases.ts";
 export type { Limits } from "./attempt/liveness.ts";
 export { exitCodeFor } from "./attempt/outcome.ts";
 export { renewIndex } from "./index/rebuild.ts";
+export { RESUME_DEFAULTS } from "./resume/options.ts";
 export { type ResumeRequest, resumeRun } from "./resume/resume.ts";
 export { type StartRequest, startRun } from "./start.ts";
 export { assertReachable, type Stopped, stopRun } from "./stop.ts";

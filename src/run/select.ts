@@ -1,5 +1,5 @@
 /**
- * From what the user types to a run, and from what the index says to what is true now.
+ * Finds the run that the user means, and corrects records whose owner has died.
  */
 import {
   createAttemptDir,
@@ -21,7 +21,7 @@ import type { RunFilter } from "../store/store.ts";
 import { changedNow, type Deps, isoNow } from "./deps.ts";
 import { clearAfterDead, liveOwner, tryHoldRun } from "./leases.ts";
 
-/** A handle, a unique prefix or a full run id; the record is true for now. */
+/** Takes a handle, a unique prefix or a full run id. Returns a current record. */
 export async function selectRun(deps: Deps, text: string): Promise<RunRecord> {
   const selector = parseSelector(text);
   if (selector.by === "runId") {
@@ -51,12 +51,12 @@ export async function selectRun(deps: Deps, text: string): Promise<RunRecord> {
   return correctStatus(deps, await asRecorded(deps, only));
 }
 
-/** The run directory is the truth: an index that is older, since it was put back, takes the run from there. */
+/** The run directory is the truth: an older index, restored from a backup, takes the run from there. */
 async function asRecorded(deps: Deps, row: RunRecord): Promise<RunRecord> {
   try {
     const file = readRecord(join(row.runDirectory, "run.json"));
     if (file === null) return row;
-    // The directory may have been moved since.
+    // The directory may have moved.
     const { runDirectory } = row;
     if (isDeepStrictEqual({ ...file, runDirectory }, JSON.parse(JSON.stringify(row)))) return row;
     if (row.status === "running" && (await liveOwner(deps, row.runId)) !== null) return row;
@@ -65,7 +65,7 @@ async function asRecorded(deps: Deps, row: RunRecord): Promise<RunRecord> {
     deps.log.warn(`the index was older than the directory of run ${row.handle}, which was taken instead.`);
     return found;
   } catch (error) {
-    // What a newer Reprise wrote, or what is damaged, is told by whoever needs it.
+    // Code that needs the record reports one that is damaged or was written by a newer Reprise.
     if (error instanceof Fault && !error.code.startsWith("index_")) return row;
     throw error;
   }
@@ -81,7 +81,7 @@ async function rowOf(deps: Deps, runId: string): Promise<RunRecord | null> {
   }
 }
 
-/** The newest run that works in this directory. One whose UI was closed before anything was said is meant by nobody. */
+/** The newest run of this directory, without runs whose UI was closed before the first message. */
 export async function selectLatest(deps: Deps, cwd: string): Promise<RunRecord> {
   for (let limit = 1; ; limit *= 8) {
     const runs = await deps.store.listRuns({ cwd, limit });
@@ -111,9 +111,9 @@ export async function selectRunDir(deps: Deps, text: string, engine: string): Pr
   return run;
 }
 
-/** Newest first. Runs whose owner died are corrected on sight. */
+/** Newest first. Corrects runs whose owner died. */
 export async function listRuns(deps: Deps, filter: RunFilter): Promise<readonly RunRecord[]> {
-  // Whoever asks for a status asks for the true one, so those that may be wrong are put right before the look-up.
+  // A filter by status needs true statuses, so doubtful ones are corrected before the lookup.
   if (filter.status !== undefined) {
     const running = await deps.store.listRuns({ status: "running", limit: Number.POSITIVE_INFINITY });
     for (const run of running) await correctStatus(deps, run);
@@ -123,8 +123,8 @@ export async function listRuns(deps: Deps, filter: RunFilter): Promise<readonly 
 }
 
 /**
- * A run that says `running` while its owner is dead was interrupted; the run directory tells how far it came.
- * Where the directory already knows the end, the index is behind and takes it over.
+ * A run with the status `running` and a dead owner was interrupted. The run directory shows how far it came.
+ * If the directory has the end already, the index takes it from there.
  */
 export async function correctStatus(deps: Deps, run: RunRecord): Promise<RunRecord> {
   if (run.status !== "running" || (await liveOwner(deps, run.runId)) !== null) return run;
@@ -134,13 +134,13 @@ export async function correctStatus(deps: Deps, run: RunRecord): Promise<RunReco
     return await putRight(deps, run);
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
-    // True all the same, and the next look tries again: one run that cannot be written must not hide the others.
-    deps.log.warn(`what became of run ${run.handle} could not be recorded: ${error.message}`);
+    // The result is true even if it was not stored, and a run that cannot be written must not hide the others.
+    deps.log.warn(`the end of run ${run.handle} could not be recorded: ${error.message}`);
     return (await corrected(deps, run)).run;
   }
 }
 
-/** Whoever corrects a run owns it for that moment: otherwise an old look could be written over a new attempt (I6). */
+/** Takes the lease while it corrects the run. Otherwise an old state could overwrite a new attempt (I6). */
 async function putRight(deps: Deps, run: RunRecord): Promise<RunRecord> {
   const hold = await tryHoldRun(deps, run.runId);
   if (hold === null) return run;
@@ -151,20 +151,20 @@ async function putRight(deps: Deps, run: RunRecord): Promise<RunRecord> {
   }
 }
 
-/** The caller holds the run: one that says it is running has an owner that died, and what became of it is recorded. */
+/** The caller has the lease, so the owner of a run with the status `running` has died. Records how the attempt ended. */
 export async function recordEnd(deps: Deps, run: RunRecord, fence: number): Promise<RunRecord> {
   const now = await deps.store.getRun(run.runId);
   if (now?.status !== "running") return now ?? run;
   const found = await corrected(deps, now);
   if (found.newer) {
-    // With the stamp that it had, so that whoever can read the records believes them.
+    // Keeps the old time stamp, so that the run directory stays the newer record for a reader who understands it.
     const known: RunRecord = { ...now, status: "interrupted" };
     await deps.store.saveRun(known, fence);
     return known;
   }
   if (isDirectory(now.runDirectory)) {
     if (found.attempt !== null) {
-      // The attempt is in the index before it has a directory.
+      // The index has an attempt before its directory exists.
       createAttemptDir(now.runDirectory, found.attempt.n);
       saveAttemptFile(now.runDirectory, found.attempt);
     }
@@ -179,13 +179,13 @@ export async function recordEnd(deps: Deps, run: RunRecord, fence: number): Prom
 interface Corrected {
   readonly run: RunRecord;
   readonly attempt: AttemptRecord | null;
-  /** A newer Reprise wrote the records: they are left as they are (I9). */
+  /** A newer Reprise wrote the records, so they stay unchanged (I9). */
   readonly newer: boolean;
 }
 
 async function corrected(deps: Deps, run: RunRecord): Promise<Corrected> {
   const mirror = await readOrWarn(deps, () => loadRunFile(run.runDirectory));
-  // `run.json` may be newer than the index row: it is written first.
+  // `run.json` is written first, so it may be newer than the index row.
   const file = mirror.value;
   const known = file !== null && file.updatedAt >= run.updatedAt ? file : run;
   const last = await lastAttempt(deps, known);
@@ -202,7 +202,7 @@ async function ended(deps: Deps, run: RunRecord, attempt: AttemptRecord): Promis
       attempt,
     };
   }
-  // The engines' profiles are loaded when they are needed, which `list` almost never does.
+  // Loaded only when needed, because `list` almost never needs the engines.
   const { recoverSession } = await import("./recover.ts");
   const found = await recoverSession(deps, run, attempt);
   const closed: AttemptRecord = {
@@ -226,7 +226,7 @@ function whyDead(deps: Deps, attempt: AttemptRecord): string {
   return rebooted ? "the machine was restarted" : `Reprise (pid ${attempt.owner.pid}) died`;
 }
 
-/** The index has an attempt first, its directory knows it best; an index that is behind does not have the last one. */
+/** The index gets an attempt first, its directory has the details. An old index lacks the last attempt. */
 async function lastAttempt(deps: Deps, run: RunRecord): Promise<Read<AttemptRecord>> {
   const row = (await deps.store.listAttempts(run.runId)).at(-1) ?? null;
   const n = Math.max(row?.n ?? 0, run.attempts);
@@ -239,7 +239,7 @@ interface Read<T> {
   readonly newer: boolean;
 }
 
-/** Null: there is none, or the warning says why it cannot be had. */
+/** Null: absent, or unreadable and a warning says why. */
 async function readOrWarn<T>(deps: Deps, read: () => Promise<T | null>): Promise<Read<T>> {
   try {
     return { value: await read(), newer: false };
@@ -274,19 +274,19 @@ function unknown(text: string): Fault {
   );
 }
 
-/** Another process may have finished an attempt between the look-up and the lease. */
+/** Another process may have finished an attempt between the lookup and the lease. */
 export async function asItIsNow(deps: Deps, run: RunRecord): Promise<RunRecord> {
   const now = (await deps.store.getRun(run.runId)) ?? run;
-  // An attempt may have its row while the run's counter, rebuilt from an older file, is behind it.
+  // The run's counter may come from an older file than the attempt's row.
   const last = (await deps.store.listAttempts(run.runId)).at(-1)?.n ?? 0;
   let attempts = Math.max(now.attempts, last);
-  // One that only its directory knows keeps its number: an older run.json was put back, say.
+  // An attempt that only its directory has keeps its number, for example after an older run.json was restored.
   for (const n of listAttemptDirs(run.runDirectory))
     if (n > attempts && (await isRecorded(run, n))) attempts = n;
   return { ...now, attempts };
 }
 
-/** Other files may lie in the directory of an attempt that was never begun. */
+/** The directory of an attempt that never began may contain other files. */
 async function isRecorded({ runDirectory }: RunRecord, n: number): Promise<boolean> {
   try {
     return (await loadAttemptFile(runDirectory, n)) !== null;

@@ -14,7 +14,7 @@ import type { Watch } from "./attempt/job.ts";
 import { assertHiddenMessage, redactorFor, withRightsFiles } from "./launch.ts";
 import { assertNoChoice, leaseRun } from "./leases.ts";
 import { assertStartable, newRun, newRunId, recordRun, warnOfUnresumable } from "./new-run.ts";
-import type { ResumeOptions } from "./resume/options.ts";
+import { RESUME_DEFAULTS, type ResumeOptions } from "./resume/options.ts";
 import { resumeRun } from "./resume/resume.ts";
 import { selectRunDir } from "./select.ts";
 import { assertNobodyIn } from "./stop.ts";
@@ -29,7 +29,7 @@ export interface StartRequest extends AttemptOptions {
   /** The user named it. */
   readonly cwdGiven: boolean;
   readonly isolate: "dir" | "worktree" | null;
-  /** With a worktree: a branch to be made for it, and the commit it begins at. Absent: none, and that of `cwd`. */
+  /** With a worktree: the branch to create, and the commit to begin at. Absent: no branch, and the commit of `cwd`. */
   readonly branch?: string;
   readonly from?: string;
   /** Adds the attempt to this run instead of a new one. */
@@ -38,11 +38,11 @@ export interface StartRequest extends AttemptOptions {
   readonly subject: string | null;
   readonly trustCwd: boolean;
   readonly escrow: boolean;
-  /** Opens the engine's UI, also for a message and for nobody who looks at it yet. */
+  /** Opens the engine's UI even with a message and without a terminal. */
   readonly ui?: true;
-  /** Chosen and recorded by the caller; a run that has it already is `run_busy`. Absent: any. */
+  /** An id that the caller has chosen and recorded. `run_busy` if a run has it already. Absent: any id. */
   readonly runId?: string;
-  /** Talks with the agent while it works. Absent: it works alone. */
+  /** Exchanges messages with the agent while it works. Absent: the agent works alone. */
   readonly dialogue?: ResumeOptions["dialogue"];
 }
 
@@ -79,10 +79,10 @@ export async function startRun(deps: Deps, request: StartRequest, watch: Watch):
   const choice = command.expects === null ? earlierChoice(engine, given, request.message !== null) : null;
   if (choice !== null || (command.expects !== null && command.expects !== chosen))
     await (await import("./index/unindexed.ts")).assertMayName(deps, engine.id);
-  // Held before it is recorded: a run that says it is running is never without a living owner.
+  // The lease comes before the record: a run with the status `running` always has a live owner.
   const hold = await leaseRun(deps, wanted);
   return hold.untilFinished(async () => {
-    // A session that another attempt is in leaves no run behind that never began.
+    // Refused before anything is recorded, so that a busy session leaves no run behind.
     if (command.expects !== null) await hold.holdSession(wanted, command.expects);
     if (choice === null && command.expects !== chosen) await assertNoChoice(deps, wanted);
     if (command.expects !== null && command.expects !== chosen)
@@ -105,7 +105,7 @@ export async function startRun(deps: Deps, request: StartRequest, watch: Watch):
   });
 }
 
-/** `--run-dir`: a new conversation in an old run, with the options of that run and, within I12, the native ones given now. */
+/** `--run-dir`: a new conversation in an existing run, with the run's options and, within I12, the native ones given now. */
 async function startInRun(
   deps: Deps,
   engine: Engine,
@@ -116,7 +116,7 @@ async function startInRun(
   if (request.isolate !== null || (request.cwd !== run.cwd && request.cwdGiven)) {
     throw new Fault(
       "usage",
-      `Run ${run.handle} works in ${run.cwd}; --cwd and --isolate do not go with --run-dir.`,
+      `Run ${run.handle} works in ${run.cwd}; --cwd and --isolate cannot be combined with --run-dir.`,
       {
         facts: { handle: run.handle, cwd: run.cwd },
       },
@@ -130,12 +130,12 @@ async function startInRun(
   const hasTerminal = request.terminal !== null;
   return resumeRun(
     deps,
-    { ...request, selector: run.runId, want: "fresh", damage: "refuse", keep: false, hasTerminal },
+    { ...RESUME_DEFAULTS, ...request, selector: run.runId, want: "fresh", hasTerminal },
     watch,
   );
 }
 
-/** A run whose place could not be made never had an attempt, and says so. */
+/** A run whose working directory cannot be created is recorded as failed, without an attempt. */
 async function makeOrFail(deps: Deps, run: RunRecord, workplace: Workplace, fence: number): Promise<void> {
   try {
     await workplace.make();

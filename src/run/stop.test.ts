@@ -8,7 +8,7 @@ import { testDeps } from "../../test/deps.ts";
 import type { Stray } from "../core/deps.ts";
 import type { ProcessIdentity, RunRecord } from "../core/records.ts";
 import type { Deps } from "./deps.ts";
-import { runKey } from "./leases.ts";
+import { runLeaseKey } from "../store/store.ts";
 import { assertReachable, endLeftBehind, endStrays, findLeft, stopRun } from "./stop.ts";
 
 const AGENT: ProcessIdentity = { pid: 4711, start: "9", boot: "b", space: "s", autogroup: "/autogroup-3" };
@@ -43,7 +43,7 @@ beforeEach(async () => {
   await deps.store.createRun(run);
   const fence = await hold(deps.store, run);
   await deps.store.createAttempt(attemptLike(run, 2, { agent: AGENT }), fence);
-  await deps.store.releaseLease(runKey(run.runId), fence);
+  await deps.store.releaseLease(runLeaseKey(run.runId), fence);
 });
 afterEach(() => rmSync(root, { recursive: true }));
 
@@ -87,7 +87,7 @@ test("an agent that runs as another user is out of reach, whether its owner live
   strays = [stray("denied")];
   await expect(assertReachable(deps, run)).rejects.toMatchObject(busy("run_busy", "sudo kill 4712"));
   const owner = { ...deps.processes.self(), machine: "m", renewedAtMs: 0 };
-  await deps.store.acquireLease(runKey(run.runId), owner, () => true);
+  await deps.store.acquireLease(runLeaseKey(run.runId), owner, () => true);
   await assertReachable(deps, run);
   strays = [{ identity: AGENT, standing: "denied" }];
   await expect(assertReachable(deps, run)).rejects.toMatchObject(busy("run_busy", "sudo kill 4711"));
@@ -96,7 +96,7 @@ test("an agent that runs as another user is out of reach, whether its owner live
 test("an owner whose agent cannot be ended gets a request, and is not killed", async () => {
   strays = [stray("denied")];
   const owner = { ...deps.processes.self(), machine: "m", renewedAtMs: 0 };
-  await deps.store.acquireLease(runKey(run.runId), owner, () => true);
+  await deps.store.acquireLease(runLeaseKey(run.runId), owner, () => true);
   const signals: string[] = [];
   let now = 0;
   const patient: Deps = {

@@ -1,6 +1,6 @@
 /**
- * Stopping a run from outside. The owner is asked as Ctrl-C would ask it, so that it ends its agent properly and
- * records the end itself; only an owner that does not listen is killed, and then its agent is ended by its marker and its session.
+ * Stops a run from another process. The owner gets the signal of Ctrl-C, so that it ends its agent properly and records
+ * the end. An owner that does not react is killed; then Reprise ends its agent, found by its marker and its session.
  */
 import { existsSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -19,8 +19,8 @@ import { correctStatus, selectRun } from "./select.ts";
 export interface Stopped {
   readonly run: RunRecord;
   /**
-   * asked: the owner stopped by itself. killed: it did not and was killed. strays: the owner was dead already and
-   * had left processes behind. not_running: there was nothing to stop.
+   * asked: the owner stopped on request. killed: it did not and was killed. strays: the owner was dead already and
+   * had left processes behind. not_running: nothing to stop.
    */
   readonly how: "not_running" | "asked" | "killed" | "strays";
   /** How many processes the owner had left behind. */
@@ -30,7 +30,7 @@ export interface Stopped {
 export interface StopOptions {
   /** SIGINT: a person wants it to end. SIGTERM: it is interrupted. */
   readonly signal?: "SIGINT" | "SIGTERM";
-  /** The user says that the owner, which cannot be examined from here, is gone with its agent. */
+  /** The user declares that the owner, which this process cannot examine, is gone with its agent. */
   readonly ownerGone?: boolean;
 }
 
@@ -56,7 +56,7 @@ export async function stopRun(
   const original = homeOfOwner(deps.state, owner.life);
   if (original !== null)
     onProgress(
-      `pid ${owner.pid} belongs to ${original}, of which this state directory is a copy; it is ended there`,
+      `pid ${owner.pid} belongs to ${original}, of which this state directory is a copy; stop it there`,
     );
   const asked = await askTwice(deps, run, owner, { onProgress, signal });
   if (!asked) {
@@ -69,7 +69,7 @@ export async function stopRun(
   return { run: await correctStatus(deps, now ?? run), how: asked ? "asked" : "killed", strays };
 }
 
-/** Nobody's word outweighs the kernel's. */
+/** The kernel's answer outweighs the user's. */
 async function assertForsaken(deps: Deps, run: RunRecord): Promise<void> {
   if (await forsake(deps, run)) return;
   throw new Fault(
@@ -85,7 +85,7 @@ interface Asking {
   readonly signal: "SIGINT" | "SIGTERM";
 }
 
-/** True: the owner let go of the run. */
+/** True: the owner released the run. */
 async function askTwice(
   deps: Deps,
   run: RunRecord,
@@ -93,7 +93,7 @@ async function askTwice(
   { onProgress, signal }: Asking,
 ): Promise<boolean> {
   if (!deps.processes.signal(owner, signal)) {
-    // It ended between the look-up and the signal, or it lives where signals do not reach.
+    // It ended between the lookup and the signal, or it lives where no signal reaches it.
     if ((await liveOwner(deps, run.runId)) === null) return true;
     throw outOfReach(deps, run, owner);
   }
@@ -105,7 +105,7 @@ async function askTwice(
   return untilGone(deps, run, owner, SECOND_WAIT_MS);
 }
 
-/** Without its owner an agent that cannot be ended would work on, and nobody would record it. */
+/** Without its owner, an agent that cannot be ended would keep working unrecorded. */
 async function assertEndable(deps: Deps, run: RunRecord): Promise<void> {
   const now = (await deps.store.getRun(run.runId)) ?? run;
   const { strays } = await leftOf(deps, now, now.attempts);
@@ -120,7 +120,7 @@ function outOfReach(deps: Deps, { handle }: Pick<RunRecord, "handle">, owner: Le
   });
 }
 
-/** Throws where `stopRun` would refuse since no signal reaches the owner or its agent: for those who change something before it. */
+/** Throws where `stopRun` would refuse because no signal reaches the owner or its agent. Call it before a change that precedes a stop. */
 export async function assertReachable(deps: Deps, run: Pick<RunRecord, "handle" | "runId">): Promise<void> {
   assertOwnState(deps);
   const owner = await liveOwner(deps, run.runId);
@@ -129,7 +129,7 @@ export async function assertReachable(deps: Deps, run: Pick<RunRecord, "handle" 
   if (record === null) return;
   if (owner === null) await assertAgentGone(deps, record);
   const { agent, strays } = await leftOf(deps, record, record.attempts);
-  // Of a live agent only itself: what its tools run as root for a moment ends with them.
+  // Checks only the agent itself: what its tools run as root for a moment ends with them.
   const denied = strays.filter(
     ({ standing, identity }) => standing === "denied" && (owner === null || identity.pid === agent?.pid),
   );
@@ -146,16 +146,16 @@ async function untilGone(deps: Deps, run: RunRecord, owner: LeaseOwner, waitMs: 
   }
 }
 
-/** Ends what the last attempts left; returns how many processes that were. */
+/** Ends the processes that the last attempts left. Returns their number. */
 export async function endStrays(deps: Deps, run: RunRecord): Promise<number> {
-  // The owner may have begun an attempt that the record in our hands does not know.
+  // The owner may have begun an attempt after this record was read.
   const before = await endLeftOf(deps, run, run.attempts, "run_busy");
   return before + (await endLeftOf(deps, run, run.attempts + 1, "run_busy"));
 }
 
 /** Children of an earlier attempt that outlived it would be a second writer on the same session. */
 export async function endLeftBehind(deps: Deps, run: RunRecord): Promise<void> {
-  // What a finished turn left running on purpose, a server say, is the user's.
+  // Processes that a finished turn left on purpose, such as a server, belong to the user.
   if (run.status === "completed") return;
   const count = await endLeftOf(deps, run, run.attempts, "session_busy");
   if (count > 0)
@@ -175,29 +175,29 @@ async function endLeftOf(deps: Deps, run: RunRecord, n: number, code: FaultCode)
 }
 
 interface Left {
-  /** As recorded; null: nothing was started, or nobody wrote it down. */
+  /** The recorded agent. Null: not started, or not recorded. */
   readonly agent: ProcessIdentity | null;
   readonly strays: readonly Stray[];
 }
 
-/** What this attempt has running: by its marker, and by the session of the agent that it recorded. */
+/** The live processes of this attempt: by its marker, and by the session of its recorded agent. */
 async function leftOf(deps: Deps, run: RunRecord, n: number): Promise<Left> {
   if (n === 0) return { agent: null, strays: [] };
   const agent = (await deps.store.listAttempts(run.runId)).find((attempt) => attempt.n === n)?.agent ?? null;
   const strays = deps.processes.findStrays(attemptMarker(run.runId, n), agent);
-  // The lock goes when somebody saw the agent end, or the user says that it is gone: then only what is certain counts.
+  // Without the lock file the agent was seen to end, or the user declared it gone: then only certain processes count.
   const mayBe = existsSync(agentLock(run, n));
   return { agent, strays: strays.filter(({ standing }) => mayBe || standing !== "doubtful") };
 }
 
-/** Pids of what the last attempt has running. */
+/** Pids of the last attempt's live processes. */
 export async function findLeft(deps: Deps, run: RunRecord): Promise<readonly number[]> {
   return pidsOf((await leftOf(deps, run, run.attempts)).strays);
 }
 
 /**
- * Throws when an agent of another run outlived its owner and may be at work in this session: two runs have one session where the
- * user named it by its id. Those of the run itself are ended, as what it left; of another run the user decides.
+ * Throws when an agent of another run outlived its owner and may work in this session: two runs share a session when the
+ * user names it by its id. Reprise ends leftover agents of the same run; about another run the user decides.
  */
 export async function assertNobodyIn(deps: Deps, run: RunRecord, session: string): Promise<void> {
   const isIn = (other: RunRecord) =>
@@ -218,7 +218,7 @@ interface Survivor {
   readonly pids: readonly number[];
 }
 
-/** Other runs that nobody holds and whose last attempt has processes all the same. What a finished turn left is wanted. */
+/** Other runs without an owner whose last attempt still has processes, except for processes that a finished turn left. */
 export async function agentsLeft(deps: Deps, { runId: own }: RunRecord): Promise<readonly Survivor[]> {
   const marked = deps.processes.findMarkedBy("");
   const found: Survivor[] = [];
@@ -238,7 +238,7 @@ export async function agentsLeft(deps: Deps, { runId: own }: RunRecord): Promise
 
 const pidsOf = (strays: readonly Stray[]) => strays.map(({ identity }) => identity.pid);
 
-/** What to say of processes that outlive SIGKILL. */
+/** The words about processes that survive SIGKILL. */
 export function cannotBeEnded(pids: readonly number[]): string {
   const [are, them] = pids.length === 1 ? ["it runs", "it"] : ["they run", "them"];
   return (

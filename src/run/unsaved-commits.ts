@@ -5,23 +5,23 @@ import type { RunRecord } from "../core/records.ts";
 import type { Deps } from "./deps.ts";
 import { commitsIn, type Git, openGit, repositoriesAt } from "./git.ts";
 
-/** What is to be removed, as far as every question about it needs to know. */
+/** The facts about a removal that every check needs. */
 export interface Removal {
   readonly deps: Deps;
-  /** The directories that go, links resolved. */
+  /** The directories to remove, links resolved. */
   readonly goes: readonly string[];
   /** The repository of the run's worktree. It stays. */
   readonly kept: string;
-  /** The file system can tell an executable file. */
+  /** The file system stores executable modes. */
   readonly modes: boolean;
 }
 
 /** A checkout and the repository that it belongs to. */
 export interface Place {
   readonly tree: string;
-  /** What git keeps for this checkout alone; it goes with the checkout. */
+  /** Git's directory for this checkout alone. It is removed with the checkout. */
   readonly gitDir: string;
-  /** What stays; the same as `gitDir` in a repository that goes as a whole. */
+  /** The repository that stays. The same as `gitDir` if the whole repository is removed. */
   readonly common: string;
 }
 
@@ -35,7 +35,7 @@ export function isGoing({ goes }: Removal, path: string): boolean {
   return goes.some((directory) => isInside(path, directory));
 }
 
-/** The worktrees that a repository has elsewhere, as far as they are there. */
+/** The existing worktrees of a repository. */
 export function worktreesOf(common: string): readonly string[] {
   const all = join(common, "worktrees");
   return entriesOf(all).flatMap(({ name }) => {
@@ -44,7 +44,7 @@ export function worktreesOf(common: string): readonly string[] {
   });
 }
 
-/** A few of the commits that only this repository has, also those that nothing leads to any more; null: git cannot tell. */
+/** A few of the commits that only this repository has, including unreachable ones. Null: git cannot tell. */
 export async function unsentCommits(
   removal: Removal,
   git: Git,
@@ -59,11 +59,11 @@ export async function unsentCommits(
     remotesOf(removal, git, dirname(gitDir)),
   ]);
   if ([own, kept, objects].some(({ code }) => code !== 0)) return null;
-  // A clone of the newest commits has the last one in `shallow` from elsewhere, and nothing before it.
+  // A shallow clone lists in `shallow` its oldest commits, which are from elsewhere.
   const elsewhere = [...linesOf(kept.stdout), ...remotes.ids, ...idsIn(join(common, "shallow"))];
   const lost = await unreachable(git, linesOf(own.stdout), { refs: remotes.refs, elsewhere });
   if (lost === null || lost.length > 0) return lost;
-  // A clone on the same disk begins with all objects of the original, also with those that nothing leads to.
+  // A clone on the same disk begins with all objects of the original, even with unreachable ones.
   const commits = commitsIn(objects.stdout);
   const copied = await outside(["cat-file", "--batch-check"], { stdin: `${commits.join("\n")}\n` });
   const [there, all] = [new Set(commitsIn(copied.stdout)), [...remotes.refs, "--all"]];
@@ -71,7 +71,7 @@ export async function unsentCommits(
   return copied.code === 0 ? unreachable(git, only, { refs: all, elsewhere, loose: true }) : null;
 }
 
-/** What the remotes have that do not go: of one on this machine by its own word, of others by what was fetched from there. */
+/** The commits of remotes that stay: asked from a local remote, and by the fetched refs of any other. */
 async function remotesOf(
   removal: Removal,
   git: Git,
@@ -89,7 +89,7 @@ async function remotesOf(
     if (isFar && /^[\w./-]+$/.test(name)) refs.push(`--remotes=${name}`);
     const path = isFar ? null : realPath(resolve(from, local));
     if (path === null || isGoing(removal, path)) continue;
-    // It may have been told to find objects in what goes.
+    // It may use objects of a directory that is removed.
     const repositories = repositoriesAt(path);
     if (repositories.some((one) => isGoing(removal, one))) continue;
     // Git goes into one without a checkout only by its name.
@@ -114,8 +114,8 @@ export const OUTSIDE = ["--branches", "--remotes", "--tags"];
 const ID = /\b(?:[0-9a-f]{64}|[0-9a-f]{40})\b/g;
 
 /**
- * Commits that are no work of their own: Codex's snapshots for its undo, and what a stash leaves behind when it is given back
- * or dropped, such as that of a merge.
+ * Commits that are not work: Codex's snapshots for its undo, and commits that a stash leaves when it is applied
+ * or dropped.
  */
 function isNoWork(line: string): boolean {
   const [, email, parents = "", subject = ""] = line.split("\t");
@@ -123,14 +123,14 @@ function isNoWork(line: string): boolean {
   return parents.includes(" ") && /^(?:WIP on|On) [^:]*: /.test(subject);
 }
 
-/** Commits that nothing but the worktree leads to. */
+/** Commits that are reachable only from the worktree. */
 export async function commitsAtRisk(git: Git, place: Place, run: RunRecord): Promise<string | null> {
   const { tree, gitDir, common } = place;
-  // What goes with the worktree: where its HEAD has been, refs of its own, and what an unfinished rebase remembers.
+  // Removed with the worktree: the history of its HEAD, its own refs, and the state of an unfinished rebase.
   const own = idsBelow(gitDir);
   const lost = await unreachable(git, own, { refs: OUTSIDE });
   if (lost === null) return cannotTell(tree);
-  // With reflogs off, only the objects themselves tell of a commit that HEAD has left.
+  // Without reflogs, only the objects themselves show a commit that HEAD has left.
   const made = lost.length > 0 ? [] : madeSince(common, Date.parse(run.createdAt));
   const kinds =
     made.length === 0 ? null : await git(["cat-file", "--batch-check"], { stdin: `${made.join("\n")}\n` });
@@ -161,11 +161,11 @@ interface Saved {
   /** Options of `rev-list` that name refs. */
   readonly refs: readonly string[];
   readonly elsewhere?: readonly string[];
-  /** Nothing leads to the commits that are asked about. */
+  /** The commits in question are unreachable. */
   readonly loose?: boolean;
 }
 
-/** The newest few of these commits and their parents that no such ref leads to; null: git cannot tell. */
+/** The newest few of these commits and their ancestors that no such ref reaches. Null: git cannot tell. */
 export async function unreachable(
   git: Git,
   ids: readonly string[],
@@ -183,13 +183,13 @@ export async function unreachable(
   ];
   const found = await git(list, { stdin });
   if (found.code !== 0) return null;
-  // What nothing ever referred to may be no work at all; where HEAD has been is.
+  // A commit that no ref ever reached may not be work; a commit that was at HEAD is.
   const isWork = (line: string) => line.includes("\t") && (!loose || !isNoWork(line));
   const lines = found.stdout.split("\n").filter(isWork);
   return lines.slice(0, SHOWN).map((line) => line.split("\t")[0] ?? "");
 }
 
-/** Every id in the small files of a worktree's own git directory; its submodules are looked at apart. */
+/** Every id in the small files of a worktree's git directory. Submodules are checked separately. */
 export function idsBelow(directory: string): readonly string[] {
   return entriesOf(directory).flatMap((entry) => {
     const path = join(directory, entry.name);

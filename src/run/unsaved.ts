@@ -1,6 +1,6 @@
 /**
- * Whether work would be lost if a run were removed. Only what is provably elsewhere may go: the files are compared with
- * the commit byte for byte, and commits must be reachable from a ref outside the worktree. In doubt the work stays.
+ * Whether removing a run would lose work. Only work that is provably saved elsewhere may go: files are compared with the
+ * commit byte for byte, and commits must be reachable from a ref outside the worktree. In doubt the work stays.
  */
 import { isUtf8 } from "node:buffer";
 import { dirname, join, relative, resolve } from "node:path";
@@ -53,7 +53,7 @@ import {
   worktreesOf,
 } from "./unsaved-commits.ts";
 
-/** Why removing the run would destroy work; null when it would not. What cannot be read may be work. */
+/** Why removing the run would destroy work. Null: it would not. Unreadable files count as work. */
 export async function workAtRisk(deps: Deps, run: RunRecord): Promise<string | null> {
   try {
     return await atRisk(deps, run);
@@ -64,7 +64,7 @@ export async function workAtRisk(deps: Deps, run: RunRecord): Promise<string | n
   }
 }
 
-/** What Reprise puts into a run's directory. An agent in a worktree there may put more beside it: `git worktree add ../x`. */
+/** Reprise's own entries of a run's directory. An agent in a worktree there may add others: `git worktree add ../x`. */
 const OWN = new Set(["run.json", "agent.json", "attempts", "escrow", "work", "worktree"]);
 
 async function atRisk(deps: Deps, run: RunRecord): Promise<string | null> {
@@ -92,7 +92,7 @@ async function atRisk(deps: Deps, run: RunRecord): Promise<string | null> {
   return (await filesAtRisk(removal, git, place)) ?? (await commitsAtRisk(git, place, run));
 }
 
-/** The worktree's own link to its repository, both ways; otherwise why it proves nothing. */
+/** The worktree's link to its repository, checked both ways. A string: why the link proves nothing. */
 function placeOf(tree: string, runDirectory: string, deps: Deps): Place | string {
   const doubt = `${join(tree, ".git")} no longer leads to the repository, so nothing shows what is saved elsewhere`;
   if (!isOwnPlace(deps, tree)) return `${tree} is a link, so nothing shows what is saved elsewhere`;
@@ -114,7 +114,7 @@ const uncommitted = (tree: string, what: string) =>
 /** Paths are bytes, and so are the contents of files. */
 const BYTES = { encoding: "latin1" } as const;
 
-/** Files that are not what the commit at HEAD says, and what was staged. */
+/** Files that differ from the commit at HEAD, and staged changes. */
 async function filesAtRisk(removal: Removal, git: Git, place: Place): Promise<string | null> {
   const { tree } = place;
   const [listed, staged, ignored, skipped] = await Promise.all([
@@ -162,8 +162,8 @@ async function filesAtRisk(removal: Removal, git: Git, place: Place): Promise<st
 }
 
 /**
- * Of untracked paths that git ignores, the first that only an uncommitted `.gitignore` hides: one that an agent wrote may
- * name itself and the agent's work. Null: committed rules hide them all, or what they are in is a cache.
+ * The first untracked path that only an uncommitted `.gitignore` hides: a file that an agent wrote may name itself and the
+ * agent's work. Null: committed rules hide all of them, or they are in a cache.
  */
 async function hiddenByWork(
   git: Git,
@@ -174,7 +174,7 @@ async function hiddenByWork(
   const isTold = ({ source }: Hidden) => entries.has(source) || isCache(tree, dirname(source));
   const rest = (await hidingRules(git, paths)).filter((one) => !isTold(one)).map(({ path }) => path);
   if (rest.length === 0) return null;
-  // A folder counts as ignored when all that is in it is, by whatever rules.
+  // Git reports a folder as ignored when every file in it is ignored, by any rules.
   const [folders, files] = [
     rest.filter((path) => path.endsWith("/")),
     rest.filter((path) => !path.endsWith("/")),
@@ -190,14 +190,14 @@ async function hiddenByWork(
 }
 
 /**
- * A repository below a path that may go: an ignored one. What is in it goes with it, so its commits must be on a branch that it
- * has from elsewhere, or in the repository of the run's worktree.
+ * A repository below an ignored path. Its files go with it, so its commits must be on a branch that it has from elsewhere,
+ * or in the repository of the run's worktree.
  */
 async function repositoryAtRisk(removal: Removal, { path, bare }: FoundRepository): Promise<string | null> {
   const tree = path.toString();
   const doubt = `nothing shows that the work in the repository ${spelled(path)} is saved elsewhere`;
   const [gitDir, common = gitDir] = bare ? [realPath(tree)] : repositoriesOf(tree);
-  // Git is told where the repository is by a name, which is text.
+  // Git gets the path of the repository as text.
   if (!isUtf8(path) || gitDir === undefined || gitDir === null || common === null || common === undefined)
     return doubt;
   const git = await openGit(removal.deps, tree, {
@@ -231,12 +231,12 @@ function entriesIn(listed: string): ReadonlyMap<string, TreeEntry> {
   return new Map(lines.map((match) => [match?.[3] ?? "", { mode: match?.[1] ?? "", id: match?.[2] ?? "" }]));
 }
 
-/** More files than a checkout converts by honest means on the systems that Reprise runs on. */
+/** More files than an honest checkout converts. */
 const MOST_CONVERTED = 2_000;
 
 /**
- * Git converts line ends and encodings, and LFS keeps large files elsewhere, so a file need not be what its blob holds. It
- * is saved when a checkout of the blob would give the same bytes. Null: all are saved.
+ * Git converts line ends and encodings, and LFS keeps large files elsewhere, so a file may differ from its blob. It is
+ * saved when a checkout of the blob would give the same bytes. Null: all are saved.
  */
 async function reallyChanged(
   git: Git,

@@ -1,4 +1,4 @@
-/** `on_idle`, `on_dead`, `on_error`, `on_prompt`: turns their values into the entries of a ladder. */
+/** `on_idle`, `on_dead`, `on_error`, `on_prompt`: turns their values into policy entries. */
 import {
   ACTIONS,
   type ActionName,
@@ -17,7 +17,7 @@ const KEYS = ["action", "message", "append", "run", "timeout", "attempts", "cool
 /** The older name of `resume`. */
 const ALIAS = "recover";
 
-export function rungsIn(table: Table, scope: FieldScope, trigger: Trigger): readonly PolicyEntry[] {
+export function policyEntriesIn(table: Table, scope: FieldScope, trigger: Trigger): readonly PolicyEntry[] {
   const key = `on_${trigger}`;
   const entry = table.entries.get(key);
   if (entry === undefined) return [];
@@ -50,13 +50,13 @@ function entryFor(value: Value, scope: FieldScope, trigger: Trigger): PolicyEntr
     return unfit(
       value,
       scope,
-      `is the name of an action, a table such as { action = "resume" }, or a list of them`,
+      `must be the name of an action, a table such as { action = "resume" }, or a list of them`,
     );
   }
   checkKeys(value, scope, KEYS);
   const name = value.entries.get("action");
   if (name === undefined) {
-    error(scope, value.at, `${scope.path} has no action; it is one of ${ACTIONS.join(", ")}`);
+    error(scope, value.at, `${scope.path} has no action. Use one of ${ACTIONS.join(", ")}`);
   } else if (name.value.kind !== "text")
     unfit(name.value, below(scope, "action"), `is one of ${ACTIONS.join(", ")}`);
   const action =
@@ -74,20 +74,20 @@ function actionOf(name: string, at: At, scope: FieldScope, trigger: Trigger): Ac
     error(
       scope,
       at,
-      `${scope.path}: ${JSON.stringify(name.slice(0, 60))} is no action; it is one of ${ACTIONS.join(", ")}`,
+      `${scope.path}: ${JSON.stringify(name.slice(0, 60))} is not an action. Use one of ${ACTIONS.join(", ")}`,
     );
     return undefined;
   }
   const why = whyNotAllowed(trigger, action);
   if (why === null) return action;
-  error(scope, at, `${scope.path}: ${action} cannot stand here: ${why}`);
+  error(scope, at, `${scope.path}: ${action} is not allowed here: ${why}`);
   return undefined;
 }
 
 function fieldsOf(table: Table, scope: FieldScope, trigger: Trigger): Partial<PolicyEntry> {
   const match = table.entries.get("match");
   if (match !== undefined && trigger !== "error")
-    error(scope, match.at, `${scope.path}.match is for on_error alone`);
+    error(scope, match.at, `${scope.path}.match is only for on_error`);
   const several = match?.value.kind === "text" && /^\w+(\|\w+)+$/.test(match.value.value);
   if (several) error(scope, match.value.at, `${scope.path}.match names one error; write one entry for each`);
   const found = {
@@ -121,11 +121,12 @@ function checkTogether(table: Table, scope: FieldScope, action: ActionName): voi
   };
   for (const [key, idle] of Object.entries(unused)) {
     const place = at(key);
-    if (idle && place !== undefined) warning(scope, place, `${scope.path}.${key} means nothing to ${action}`);
+    if (idle && place !== undefined)
+      warning(scope, place, `${scope.path}.${key} has no effect with ${action}`);
   }
   const append = at("append");
   if (action === "resume" && append !== undefined && at("message") === undefined) {
-    warning(scope, append, `${scope.path}.append means nothing without a message`);
+    warning(scope, append, `${scope.path}.append has no effect without a message`);
   }
   const message = table.entries.get("message")?.value;
   if (message?.kind === "text" && message.value.trim() === "")

@@ -1,14 +1,14 @@
-/** Explains what a runbook does at a trigger. Pure; the supervisor makes the decisions. */
+/** Explains what a runbook does at a trigger. Pure; `supervisor/decide.ts` makes the decisions. */
 import type { TroubleKind } from "../core/events.ts";
-import type { AgentDefinition, PolicyEntry, Trigger } from "../core/runbook.ts";
+import { type AgentDefinition, CONTINUE_MESSAGE, type PolicyEntry, type Trigger } from "../core/runbook.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 
 /** A retry does not help against these. */
 const DETERMINISTIC: Partial<Record<TroubleKind, string>> = {
-  auth: "the engine asks for a login, and that is a person's to give",
-  quota: "no time is known at which there will be more",
-  session_lost: "the engine does not have the conversation any more",
+  auth: "the engine asks for a login, which only a person can give",
+  quota: "no time of a reset is known",
+  session_lost: "the engine has lost the conversation",
   usage: "the engine would refuse the same command again",
 };
 
@@ -26,13 +26,13 @@ export function explainTrigger(
     const when =
       agent.mode === "headless"
         ? "when a turn is complete"
-        : `after ${formatDuration(agent.policy.idleAfterMs)} in which nothing grew`;
+        : `after ${formatDuration(agent.policy.idleAfterMs)} without new output`;
     lines.push(`  idle: ${when}`);
   }
   let position = 0;
   for (const entry of entries) {
     if (!answers(entry, trouble)) {
-      lines.push(`  –  ${entry.action} is passed over: it answers ${entry.match}`);
+      lines.push(`  –  ${entry.action} is skipped: it answers ${entry.match}`);
       continue;
     }
     position += 1;
@@ -41,7 +41,7 @@ export function explainTrigger(
   }
   lines.push(`  ${ending(agent, trigger, entries.length)}`);
   if (agent.policy.maxAttempts !== null) {
-    lines.push(`  At most ${agent.policy.maxAttempts} processes are started for this agent in all.`);
+    lines.push(`  Reprise starts at most ${agent.policy.maxAttempts} processes for this agent.`);
   }
   return lines;
 }
@@ -81,7 +81,7 @@ function does(entry: PolicyEntry, about: About): readonly string[] {
           : "exit 0: nothing more is done until it happens again; else the next entry",
       ];
     case "escalate":
-      return ["a person is asked, with the facts and numbered options"];
+      return ["Reprise asks a person, with the facts and numbered options"];
     case "done":
       return ["the agent is done"];
     case "fail":
@@ -90,15 +90,15 @@ function does(entry: PolicyEntry, about: About): readonly string[] {
 }
 
 function nudgeText(entry: PolicyEntry, agent: AgentDefinition): string {
-  const message = quoted(entry.message ?? "Continue where you left off.");
+  const message = quoted(entry.message ?? CONTINUE_MESSAGE);
   return agent.mode === "headless"
-    ? `the conversation is resumed with ${message}`
-    : `${message} is typed into its UI; never while it asks for permission`;
+    ? `Reprise resumes the conversation with ${message}`
+    : `Reprise types ${message} into its UI, never while it asks for permission`;
 }
 
 function resumes(entry: PolicyEntry, { trouble }: About): readonly string[] {
   const hopeless = trouble === null ? undefined : DETERMINISTIC[trouble];
-  if (hopeless !== undefined) return [`not tried, since it would not help: ${hopeless}`];
+  if (hopeless !== undefined) return [`skipped, because it would not help: ${hopeless}`];
   const lines = [resumeText(entry)];
   lines.push(...(trouble === "rate_limited" ? limitWaits(entry) : restartWaits));
   return lines;
@@ -108,14 +108,14 @@ function resumes(entry: PolicyEntry, { trouble }: About): readonly string[] {
 function resumeText(entry: PolicyEntry): string {
   const lost =
     "if there is no conversation, or the engine and Reprise have both lost it, Reprise starts a new one and reports it";
-  if (entry.message === null) return `the conversation goes on with "Continue where you left off."; ${lost}`;
+  if (entry.message === null) return `the conversation continues with ${quoted(CONTINUE_MESSAGE)}; ${lost}`;
   return entry.append
-    ? `the conversation goes on with ${quoted(entry.message)}; ${lost}`
+    ? `the conversation continues with ${quoted(entry.message)}; ${lost}`
     : `a new conversation begins with ${quoted(entry.message)} (append = true would continue the old one)`;
 }
 
 const restartWaits = [
-  "the first restart without progress comes at once, the next after 5 s, then twice as long each time, 15 m at most;",
+  "the first restart without progress has no delay, the next waits 5 s, then twice as long each time, 15 m at most;",
   "after five failures without progress, Reprise does not restart it",
 ];
 
@@ -125,8 +125,8 @@ function limitWaits(entry: PolicyEntry): readonly string[] {
       ? "where the engine names no reset: after 15 m, then 30 m, 1 h, 2 h, 4 h"
       : `where the engine names no reset: after the cooldown, ${formatDuration(entry.cooldownMs)}`;
   return [
-    "it waits for the reset that the engine names and 1 to 3 minutes more, also if the cooldown is shorter;",
-    `a reset more than 8 days away is not waited for; ${without}`,
+    "Reprise waits for the reset that the engine names and 1 to 3 minutes more, even if the cooldown is shorter;",
+    `Reprise does not wait for a reset more than 8 days away; ${without}`,
   ];
 }
 

@@ -3,7 +3,7 @@ import { parseDuration } from "../lib/duration.ts";
 import { nearest } from "../lib/suggest.ts";
 import { type At, type NodeEntry, type Problem, problem, type Table, type Text } from "./tree.ts";
 import { type Value, within } from "./tree.ts";
-import { misfits } from "./template.ts";
+import { templateProblems } from "./template.ts";
 
 /** Position of a table, the problems so far, and the variables that its texts may name. */
 export interface FieldScope {
@@ -48,7 +48,7 @@ export function namedEntries(
   return [...table.entries].filter(([key, { at }]) => {
     const reserved = RESERVED.includes(key);
     if (pattern.test(key) && !reserved) return true;
-    error(scope, at, `${nameOf(scope, key)} is no usable name: ${reserved ? "it is reserved" : rule}`);
+    error(scope, at, `${nameOf(scope, key)} is not a valid name: ${reserved ? "it is reserved" : rule}`);
     return false;
   });
 }
@@ -67,8 +67,8 @@ export function textIn(table: Table, scope: FieldScope, key: string): Text | und
 
 export function textOf(value: Value, scope: FieldScope): Text | undefined {
   if (value.kind !== "text") return unfit(value, scope, "is a text in quotes");
-  if (value.value.includes("\0")) return unfit(value, scope, "holds a zero byte");
-  const wrong = misfits(value.value, scope.vars);
+  if (value.value.includes("\0")) return unfit(value, scope, "contains a zero byte");
+  const wrong = templateProblems(value.value, scope.vars);
   for (const { index, why } of wrong) error(scope, within(value, index), `${scope.path} ${why}`);
   return wrong.length === 0 ? value : undefined;
 }

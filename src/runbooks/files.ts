@@ -12,6 +12,7 @@ import {
 } from "node:fs";
 import { statSync } from "node:fs";
 import { basename, dirname, extname, isAbsolute, join, relative, resolve } from "node:path";
+import { errorCode } from "../core/errno.ts";
 import type { Env } from "../core/deps.ts";
 
 export const FORMATS = [".toml", ".hcl", ".json"];
@@ -59,7 +60,7 @@ export function folderOf(file: string, env: Env): RunbookFolder {
   return { path, level: "project", root: basename(path) === FOLDER ? dirname(path) : path };
 }
 
-/** Runbook files by name; `tooMany`: some entries were not looked at. */
+/** Runbook files by name; `tooMany`: some files were not listed. */
 export function runbookFiles({ path }: RunbookFolder): { files: readonly string[]; tooMany: boolean } {
   const names: string[] = [];
   const directory = opendirSync(path);
@@ -113,7 +114,7 @@ export type PromptFile =
 
 /** A prompt file: relative to the runbook, below the root after resolving links, UTF-8, not empty. */
 export function readPromptFile(folder: RunbookFolder, name: string): PromptFile {
-  if (name === "" || isAbsolute(name)) return { why: "is no path relative to the runbook" };
+  if (name === "" || isAbsolute(name)) return { why: "is not a path relative to the runbook" };
   const path = join(folder.path, name);
   let real: string;
   let inside: string;
@@ -148,7 +149,7 @@ export function decode(bytes: Buffer): DecodedText {
   if (utf16) return { why: "looks like UTF-16; save it as UTF-8", offset: 0, shown: "" };
   const lossy = bytes.toString("utf8").replace(/^\uFEFF/, "");
   const zero = lossy.indexOf("\0");
-  if (zero !== -1) return { why: "holds a zero byte", offset: zero, shown: lossy };
+  if (zero !== -1) return { why: "contains a zero byte", offset: zero, shown: lossy };
   try {
     return { text: new TextDecoder("utf-8", { fatal: true }).decode(bytes) };
   } catch {
@@ -164,6 +165,4 @@ function isDirectory(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 }
 
-function codeOf(error: unknown): string {
-  return error instanceof Error && "code" in error ? String(error.code) : "unknown";
-}
+const codeOf = (error: unknown) => errorCode(error) ?? "unknown";

@@ -38,7 +38,7 @@ export function valuesFor(
     if (value.includes("\0") || value.length > MAX_VALUE) {
       throw new Fault(
         "usage",
-        `The value of the variable ${name} is longer than 100 KiB or holds a zero byte.`,
+        `The value of the variable ${name} is longer than 100 KiB or contains a zero byte.`,
       );
     }
   }

@@ -53,7 +53,7 @@ function escaped(scan: Scan): string {
   if (short !== undefined) return short;
   const code = Number.parseInt(raw.slice(2), 16);
   if (code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff))
-    throw new Unreadable(start, `${raw} is no character.`);
+    throw new Unreadable(start, `${raw} is not a character.`);
   return String.fromCodePoint(code);
 }
 
@@ -75,7 +75,7 @@ function template(scan: Scan): string | null {
     scan.pos += reference[0].length;
     return `\${${reference[1] ?? ""}}`;
   }
-  const why = "A runbook evaluates nothing: only ${var.NAME} may stand in a text. Write $${ for a plain ${.";
+  const why = "A runbook evaluates nothing: a text may contain only ${var.NAME}. Write $${ for a plain ${.";
   scan.problems.push(problem(scan.at(start), why));
   skipTemplate(scan);
   return null;

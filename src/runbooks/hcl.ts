@@ -121,14 +121,14 @@ function oneLine(scan: Scan, at: At, depth: number): Table {
   const name = take(scan, NAME);
   take(scan, BLANK);
   if (name === null || take(scan, ASSIGN) === null) {
-    throw new Unreadable(scan.pos, "A block on one line holds one attribute: name = value.");
+    throw new Unreadable(scan.pos, "A block on one line has one attribute: name = value.");
   }
   table.entries.set(name, { at: start, value: valueAfterSign(scan, depth) });
   take(scan, BLANK);
   if (scan.text[scan.pos] === "}") return table;
   throw new Unreadable(
     scan.pos,
-    "A block on one line holds one attribute alone; put each attribute on a separate line.",
+    "A block on one line has only one attribute; put each attribute on a separate line.",
   );
 }
 
@@ -181,7 +181,7 @@ function value(scan: Scan, depth: number): Value {
   scan.pos = end;
   skipExpression(scan);
   if (scan.pos === start) throw new Unreadable(start, "Here a value is missing.");
-  const why = "This is an expression. A runbook evaluates nothing; it holds plain values and ${var.NAME}.";
+  const why = "This is an expression. A runbook evaluates nothing; write plain values and ${var.NAME}.";
   scan.problems.push(problem(at, why));
   return { kind: "refused", at };
 }

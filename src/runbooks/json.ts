@@ -98,7 +98,10 @@ function string(scan: Scan): string {
   try {
     return String(JSON.parse(raw));
   } catch {
-    throw new Unreadable(start, "The text holds a control character or an escape that JSON does not know.");
+    throw new Unreadable(
+      start,
+      "The text contains a control character or an escape that JSON does not know.",
+    );
   }
 }
 

@@ -110,7 +110,7 @@ function namesOf({ value }: NodeEntry, scope: FieldScope): readonly Named[] {
       error(
         scope,
         at,
-        `${scope.path}: ${JSON.stringify(name.slice(0, 80))} is no step name: lower-case letters, digits, - and _, 64 at most`,
+        `${scope.path}: ${JSON.stringify(name.slice(0, 80))} is not a valid step name. Use lower-case letters, digits, - and _, at most 64`,
       );
     else if (name === DONE || name === FAIL)
       error(scope, at, `${scope.path}: ${name} names an end of the pipeline, so no step can have it`);
@@ -214,7 +214,7 @@ function checkGraph(steps: readonly Located[], scope: FieldScope): void {
     error(
       scope,
       first.at,
-      `${scope.path} can never be done: no step that is reached has on_done = "${DONE}" or stands last`,
+      `${scope.path} can never be done: no reachable step has on_done = "${DONE}" or is the last one`,
     );
   }
 }

@@ -56,7 +56,7 @@ describe("JSON", () => {
     ['{"a" 1}', '1:6 Here ":" is missing.'],
     ['{"a":1 "b":2}', '1:8 Here "," or "}" is missing.'],
     ["{'a':1}", "1:2 Here a text in double quotes on one line is missing."],
-    ['{"a":"\\x"}', "1:6 The text holds a control character or an escape that JSON does not know."],
+    ['{"a":"\\x"}', "1:6 The text contains a control character or an escape that JSON does not know."],
     ['{"a":01}', '1:7 Here "," or "}" is missing.'],
     ['{"a":', "1:6 Here a value is missing: a text in double quotes, a number, true, false, [ or {."],
     [
@@ -129,16 +129,16 @@ describe("HCL", () => {
   const BAD: Record<string, [text: string, ...problems: string[]]> = {
     "two attributes on a line": [
       "a = 1 b = 2",
-      "1:5 This is an expression. A runbook evaluates nothing; it holds plain values and ${var.NAME}.",
+      "1:5 This is an expression. A runbook evaluates nothing; write plain values and ${var.NAME}.",
     ],
     "two attributes in a line's block": [
       "a { b = 1, c = 2 }",
-      "1:10 A block on one line holds one attribute alone; put each attribute on a separate line.",
+      "1:10 A block on one line has only one attribute; put each attribute on a separate line.",
     ],
-    "a block in a line's block": ["a { b {} }", "1:7 A block on one line holds one attribute: name = value."],
+    "a block in a line's block": ["a { b {} }", "1:7 A block on one line has one attribute: name = value."],
     "an attribute behind an opened block": [
       "a { b = 1\n}",
-      "1:10 A block on one line holds one attribute alone; put each attribute on a separate line.",
+      "1:10 A block on one line has only one attribute; put each attribute on a separate line.",
     ],
     twice: ["a = 1\na = 2", "2:1 a is defined twice; first in line 1."],
     "a block and an attribute": ["a = 1\na {}", "2:1 a is defined twice; first in line 1."],
@@ -154,7 +154,7 @@ describe("HCL", () => {
     "a list without commas": ["a = [1\n2]", '2:1 Here "," or "]" is missing.'],
     "a list that is not closed": ["a = [1,", '1:5 "]" is missing for this bracket.'],
     "an unknown escape": ['a = "\\q"', "1:6 HCL does not know the escape \\q."],
-    "half a pair": ['a = "\\ud83d"', "1:6 \\ud83d is no character."],
+    "half a pair": ['a = "\\ud83d"', "1:6 \\ud83d is not a character."],
     "a heredoc whose end ends no line": ["a = <<E\nx\nE", "1:5 The line E that ends this text is missing."],
     "a heredoc that does not end": ["a = <<E\nx\n", "1:5 The line E that ends this text is missing."],
     "a label that is a template": ['a "${var.x}" {}', "1:3 A block's name is plain text."],
@@ -218,9 +218,9 @@ describe("HCL", () => {
     expect(accepted).toBeGreaterThan(50);
   });
 
-  const why = "This is an expression. A runbook evaluates nothing; it holds plain values and ${var.NAME}.";
+  const why = "This is an expression. A runbook evaluates nothing; write plain values and ${var.NAME}.";
   const inText =
-    "A runbook evaluates nothing: only ${var.NAME} may stand in a text. Write $${ for a plain ${.";
+    "A runbook evaluates nothing: a text may contain only ${var.NAME}. Write $${ for a plain ${.";
   test.each([
     ['a = file("/etc/passwd")\nb = 1', [`1:5 ${why}`]],
     ["a = 3 * 60", [`1:5 ${why}`]],

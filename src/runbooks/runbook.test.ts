@@ -13,7 +13,7 @@ import type { TroubleKind } from "../core/events.ts";
 import { explainTrigger } from "./explain.ts";
 import { readJson } from "./json.ts";
 import { checkRunbook } from "./runbook.ts";
-import { filled, misfits } from "./template.ts";
+import { filled, templateProblems } from "./template.ts";
 import { splitWords } from "./words.ts";
 
 function check(agent: object) {
@@ -63,7 +63,7 @@ describe("actions", () => {
     const why = whyNotAllowed(trigger, action);
     const { problems, definition } = check({ [`on_${trigger}`]: entry });
     expect(problems.map(({ reason }) => reason)).toEqual(
-      why === null ? [] : [`agent.worker.on_${trigger}: ${action} cannot stand here: ${why}.`],
+      why === null ? [] : [`agent.worker.on_${trigger}: ${action} is not allowed here: ${why}.`],
     );
     expect(definition.policy.on[trigger].length).toBe(why === null ? 1 : 0);
   });
@@ -103,12 +103,18 @@ describe("actions", () => {
   });
 
   test.each([
-    [{ on_idle: { action: "done", attempts: 2 } }, ["agent.worker.on_idle.attempts means nothing to done."]],
+    [
+      { on_idle: { action: "done", attempts: 2 } },
+      ["agent.worker.on_idle.attempts has no effect with done."],
+    ],
     [
       { on_dead: { action: "resume", append: true } },
-      ["agent.worker.on_dead.append means nothing without a message."],
+      ["agent.worker.on_dead.append has no effect without a message."],
     ],
-    [{ on_idle: { action: "nudge", append: true } }, ["agent.worker.on_idle.append means nothing to nudge."]],
+    [
+      { on_idle: { action: "nudge", append: true } },
+      ["agent.worker.on_idle.append has no effect with nudge."],
+    ],
     [
       { on_dead: ["fail", "resume"] },
       ["agent.worker.on_dead[2] is never reached: line 1 ends the agent (fail)."],
@@ -192,25 +198,25 @@ describe("templates", () => {
   const cases: [text: string, found: readonly (readonly [number, string])[]][] = [
     ["a ${var.x}", []],
     ["${var.y}", [[0, "names the unknown variable y; vars declares x"]]],
-    ["a ${x}", [[2, "holds ${x}; only ${var.NAME} is filled in. Write $${ for a plain ${"]]],
-    ["${prompt}", [[0, "holds ${prompt}; the prompt is given to the engine by Reprise, take it out"]]],
-    ["${var.x", [[0, 'holds "${" without "}". Write $${ for a plain ${']]],
+    ["a ${x}", [[2, "contains ${x}; Reprise fills in only ${var.NAME}. Write $${ for a plain ${"]]],
+    ["${prompt}", [[0, "contains ${prompt}; Reprise passes the prompt to the engine itself, so remove it"]]],
+    ["${var.x", [[0, 'contains "${" without "}". Write $${ for a plain ${']]],
     ["${var.__proto__}", [[0, "names the unknown variable __proto__; vars declares x"]]],
     [
       "${env.HOME} ${file('x')}",
       [
-        [0, "holds ${env.HOME}; only ${var.NAME} is filled in. Write $${ for a plain ${"],
-        [12, "holds ${file('x')}; only ${var.NAME} is filled in. Write $${ for a plain ${"],
+        [0, "contains ${env.HOME}; Reprise fills in only ${var.NAME}. Write $${ for a plain ${"],
+        [12, "contains ${file('x')}; Reprise fills in only ${var.NAME}. Write $${ for a plain ${"],
       ],
     ],
   ];
   test.each(cases)("%s", (text, found) => {
-    expect(misfits(text, ["x"]).map(({ index, why }) => [index, why])).toEqual(found);
+    expect(templateProblems(text, ["x"]).map(({ index, why }) => [index, why])).toEqual(found);
   });
 
   test("in a prompt file only text that begins with ${var. counts", () => {
     const text = "echo ${HOME} $${x} ${var.x} $${var.x}";
-    expect(misfits(text, ["x"], "file")).toEqual([]);
+    expect(templateProblems(text, ["x"], "file")).toEqual([]);
     expect(filled(text, new Map([["x", "1"]]), "file")).toBe("echo ${HOME} $${x} 1 ${var.x}");
   });
 });
@@ -236,12 +242,12 @@ describe("explainTrigger", () => {
     expect(said(agent({ error }), "error", "rate_limited")).toBe(
       `agent.worker (claude, interactive), on_error rate_limited
   1. resume, once, after a cooldown of 1 m
-     the conversation goes on with "Continue where you left off."; if there is no conversation, or the engine and Reprise have both lost it, Reprise starts a new one and reports it
-     it waits for the reset that the engine names and 1 to 3 minutes more, also if the cooldown is shorter;
-     a reset more than 8 days away is not waited for; where the engine names no reset: after the cooldown, 1 m
-  –  resume is passed over: it answers overloaded
+     the conversation continues with "Continue where you left off."; if there is no conversation, or the engine and Reprise have both lost it, Reprise starts a new one and reports it
+     Reprise waits for the reset that the engine names and 1 to 3 minutes more, even if the cooldown is shorter;
+     Reprise does not wait for a reset more than 8 days away; where the engine names no reset: after the cooldown, 1 m
+  –  resume is skipped: it answers overloaded
   Then it escalates: Reprise asks a person.
-  At most 9 processes are started for this agent in all.`,
+  Reprise starts at most 9 processes for this agent.`,
     );
   });
 
@@ -251,7 +257,7 @@ describe("explainTrigger", () => {
       agent({ error: [entry({})] }),
       "error",
       "auth",
-      "not tried, since it would not help: the engine asks for a login",
+      "skipped, because it would not help: the engine asks for a login",
     ],
     ["nothing said", agent({}), "dead", null, "The runbook has no entry for it: it escalates"],
     [
@@ -273,21 +279,21 @@ describe("explainTrigger", () => {
       agent({ dead: [entry({ message: "m", append: true })] }),
       "dead",
       null,
-      'the conversation goes on with "m"',
+      'the conversation continues with "m"',
     ],
     [
       "nudge in a UI",
       agent({ idle: [entry({ action: "nudge", attempts: 3 })] }),
       "idle",
       null,
-      "is typed into its UI; never while it asks",
+      "into its UI, never while it asks",
     ],
     [
       "headless nudge",
       agent({ idle: [entry({ action: "nudge" })] }, "headless"),
       "idle",
       null,
-      "the conversation is resumed with",
+      "Reprise resumes the conversation with",
     ],
     [
       "gate",

@@ -7,16 +7,16 @@
 import { DANGEROUS_ENV } from "../core/config.ts";
 import type { AgentMode, Policy } from "../core/runbook.ts";
 import { nearest } from "../lib/suggest.ts";
-import { rungsIn } from "./actions.ts";
+import { policyEntriesIn } from "./actions.ts";
 import type { AgentDraft, PipelineDraft, Var } from "./drafts.ts";
 import { below, checkKeys, choiceIn, commandIn, countIn, durationIn, error, flagIn } from "./fields.ts";
 import { namedEntries, type FieldScope, tableIn, textIn, textOf, unfit, wordsIn } from "./fields.ts";
 import { pipelineOf } from "./pipeline.ts";
-import { misfits } from "./template.ts";
+import { templateProblems } from "./template.ts";
 import { type At, type NodeEntry, type Problem, type Table, within } from "./tree.ts";
 import { splitWords } from "./words.ts";
 
-export interface Surroundings {
+export interface RunbookContext {
   readonly level: "project" | "user";
   /** Null: no such engine. */
   engine(id: string): EngineTraits | null;
@@ -54,7 +54,7 @@ const DEFAULT_IDLE_MS = 60_000;
 /** The only engine whose bare command opens its UI. */
 const UI_BY_DEFAULT = "claude";
 
-export function checkRunbook(root: Table, around: Surroundings): Checked {
+export function checkRunbook(root: Table, context: RunbookContext): Checked {
   const problems: Problem[] = [];
   const scope: FieldScope = { path: "", problems, vars: [] };
   checkKeys(root, scope, ["agent", "pipeline"]);
@@ -69,7 +69,7 @@ export function checkRunbook(root: Table, around: Surroundings): Checked {
     });
   };
   const agentTables = named("agent");
-  const agents = agentTables.map(([name, { at }, table]) => agentOf(name, { table, at, problems }, around));
+  const agents = agentTables.map(([name, { at }, table]) => agentOf(name, { table, at, problems }, context));
   const pipelines = named("pipeline").map(([name, { at }, table]) => {
     const here = below(below(scope, "pipeline"), name);
     const vars = varsIn(table, here);
@@ -85,21 +85,21 @@ export function checkRunbook(root: Table, around: Surroundings): Checked {
 function agentOf(
   name: string,
   { table, at, problems }: { table: Table; at: At; problems: Problem[] },
-  around: Surroundings,
+  context: RunbookContext,
 ): AgentDraft {
   const outer: FieldScope = { path: `agent.${name}`, problems, vars: [] };
   checkKeys(table, outer, AGENT_KEYS);
   const vars = varsIn(table, outer);
   const scope: FieldScope = { ...outer, vars: vars.map((one) => one.name) };
-  const command = commandOf(table, scope, at, around);
-  const mode = modeIn(table, scope, command, around);
-  const { prompt, promptFile } = promptIn(table, scope, around);
+  const command = commandOf(table, scope, at, context);
+  const mode = modeIn(table, scope, command, context);
+  const { prompt, promptFile } = promptIn(table, scope, context);
   const asked = table.entries.has("prompt") || table.entries.has("prompt_file");
   if (mode === "headless" && command !== null && !asked) {
     error(scope, at, `${scope.path} has no prompt; without its UI an agent needs prompt or prompt_file`);
   }
   const policy = policyIn(table, scope);
-  checkNudge(table, scope, { engine: command?.engine ?? null, mode, policy }, around);
+  checkNudge(table, scope, { engine: command?.engine ?? null, mode, policy }, context);
   return {
     name,
     at,
@@ -112,7 +112,7 @@ function agentOf(
       mode,
       prompt,
       cwd: cwdIn(table, scope),
-      env: envIn(table, scope, around.level),
+      env: envIn(table, scope, context.level),
       policy,
     },
   };
@@ -121,10 +121,10 @@ function agentOf(
 function policyIn(table: Table, scope: FieldScope): Policy {
   return {
     on: {
-      idle: rungsIn(table, scope, "idle"),
-      dead: rungsIn(table, scope, "dead"),
-      error: rungsIn(table, scope, "error"),
-      prompt: rungsIn(table, scope, "prompt"),
+      idle: policyEntriesIn(table, scope, "idle"),
+      dead: policyEntriesIn(table, scope, "dead"),
+      error: policyEntriesIn(table, scope, "error"),
+      prompt: policyEntriesIn(table, scope, "prompt"),
     },
     idleAfterMs: durationIn(table, scope, "idle_after", 1000) ?? DEFAULT_IDLE_MS,
     maxAttempts: countIn(table, scope, "max_attempts") ?? null,
@@ -139,7 +139,7 @@ interface Command {
 }
 
 /** Null: reported as a problem. */
-function commandOf(table: Table, scope: FieldScope, at: At, around: Surroundings): Command | null {
+function commandOf(table: Table, scope: FieldScope, at: At, context: RunbookContext): Command | null {
   const run = table.entries.get("run");
   const engine = table.entries.get("engine");
   if (run !== undefined && engine !== undefined) {
@@ -157,12 +157,12 @@ function commandOf(table: Table, scope: FieldScope, at: At, around: Surroundings
     const [id, ...args] = words ?? [];
     return id === undefined
       ? null
-      : knownEngine({ engine: id, args, fromRun: true }, run, below(scope, "run"), around);
+      : knownEngine({ engine: id, args, fromRun: true }, run, below(scope, "run"), context);
   }
   const id = textIn(table, scope, "engine");
   const args = wordsIn(table, scope, "args") ?? [];
   if (id === undefined || engine === undefined) return null;
-  return knownEngine({ engine: id.value, args, fromRun: false }, engine, below(scope, "engine"), around);
+  return knownEngine({ engine: id.value, args, fromRun: false }, engine, below(scope, "engine"), context);
 }
 
 function runWords(table: Table, scope: FieldScope, { value }: NodeEntry): readonly string[] | undefined {
@@ -183,13 +183,13 @@ function knownEngine(
   command: Command,
   entry: NodeEntry,
   scope: FieldScope,
-  around: Surroundings,
+  context: RunbookContext,
 ): Command | null {
   const { at } = entry.value;
-  const traits = around.engine(command.engine);
+  const traits = context.engine(command.engine);
   if (traits === null) {
-    const near = nearest(command.engine, around.engineIds);
-    const guess = near === null ? `There are ${around.engineIds.join(", ")}` : `Did you mean ${near}?`;
+    const near = nearest(command.engine, context.engineIds);
+    const guess = near === null ? `There are ${context.engineIds.join(", ")}` : `Did you mean ${near}?`;
     error(
       scope,
       at,
@@ -202,9 +202,14 @@ function knownEngine(
   return command;
 }
 
-function modeIn(table: Table, scope: FieldScope, command: Command | null, around: Surroundings): AgentMode {
+function modeIn(
+  table: Table,
+  scope: FieldScope,
+  command: Command | null,
+  context: RunbookContext,
+): AgentMode {
   const given = choiceIn<AgentMode>(table, scope, "mode", ["interactive", "headless"]);
-  const traits = command === null ? null : around.engine(command.engine);
+  const traits = command === null ? null : context.engine(command.engine);
   if (given === "interactive" && traits?.hasUi === false) {
     const at = table.entries.get("mode")?.value.at ?? table.at;
     error(
@@ -222,9 +227,9 @@ function checkNudge(
   table: Table,
   scope: FieldScope,
   agent: { engine: string | null; mode: AgentMode; policy: Policy },
-  around: Surroundings,
+  context: RunbookContext,
 ): void {
-  const tells = agent.engine === null || around.engine(agent.engine)?.tellsIdle !== false;
+  const tells = agent.engine === null || context.engine(agent.engine)?.tellsIdle !== false;
   if (tells || agent.mode === "headless") return;
   if (agent.policy.on.idle.some(({ action }) => action === "nudge")) {
     const at = table.entries.get("on_idle")?.at ?? table.at;
@@ -236,7 +241,7 @@ function checkNudge(
 function promptIn(
   table: Table,
   scope: FieldScope,
-  around: Surroundings,
+  context: RunbookContext,
 ): { prompt: string | null; promptFile: string | null } {
   const prompt = textIn(table, scope, "prompt");
   if (prompt?.value.trim() === "") error(scope, prompt.at, `${scope.path}.prompt is empty`);
@@ -251,12 +256,12 @@ function promptIn(
   // No templates: the file must be known when the runbook is checked and trusted.
   const file = textOf(entry.value, { ...here, vars: [] });
   if (file === undefined) return none;
-  const read = around.readPrompt(file.value);
+  const read = context.readPrompt(file.value);
   if ("why" in read) {
     error(here, file.at, `${here.path}: ${JSON.stringify(file.value.slice(0, 200))} ${read.why}`);
     return none;
   }
-  for (const { index, why } of misfits(read.text, scope.vars, "file")) {
+  for (const { index, why } of templateProblems(read.text, scope.vars, "file")) {
     const line = read.text.slice(0, index).split("\n").length;
     error(here, file.at, `${here.path}: line ${line} of the file ${why}`);
   }

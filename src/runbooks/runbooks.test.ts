@@ -100,7 +100,7 @@ describe("bad runbooks", () => {
       Buffer.from(worker, "utf16le"),
       "a.toml:1:1: The file looks like UTF-16; save it as UTF-8.",
     ],
-    "a zero byte": ["a.toml", `${worker}cwd = "\0"\n`, "a.toml:3:8: The file holds a zero byte."],
+    "a zero byte": ["a.toml", `${worker}cwd = "\0"\n`, "a.toml:3:8: The file contains a zero byte."],
     "bytes that are not UTF-8": [
       "a.toml",
       Buffer.concat([Buffer.from(`${worker}cwd = "`), Buffer.from([0xff, 0x22])]),
@@ -151,7 +151,7 @@ describe("bad runbooks", () => {
     "a call in an indented heredoc": [
       "a.hcl",
       'agent "worker" {\n  run = "claude"\n  prompt = <<-END\n    one\n      two ${env.HOME}\n    END\n}\n',
-      "a.hcl:5:11: A runbook evaluates nothing: only ${var.NAME} may stand in a text. Write $${ for a plain ${.",
+      "a.hcl:5:11: A runbook evaluates nothing: a text may contain only ${var.NAME}. Write $${ for a plain ${.",
     ],
     "deep JSON": ["a.json", "[".repeat(deep), "a.json:1:34: This is nested deeper than 32 levels."],
     "deep HCL": ["a.hcl", `a = ${"[".repeat(deep)}`, "a.hcl:1:37: This is nested deeper than 32 levels."],
@@ -504,7 +504,7 @@ describe("finding runbooks", () => {
     "zero byte": [
       "worker",
       { issue: "\0" },
-      "usage: The value of the variable issue is longer than 100 KiB or holds a zero byte.",
+      "usage: The value of the variable issue is longer than 100 KiB or contains a zero byte.",
     ],
   };
   test.each(Object.entries(faults))("fails: %s", async (_name, [name, vars, fault]) => {

@@ -63,11 +63,11 @@ export async function findRunbooks(where: RunbookPlace): Promise<readonly Runboo
   for (const folder of runbookFolders(where.cwd, where.env)) {
     const { files, tooMany } = listed(folder);
     const level: Runbook[] = [];
-    for (const file of files) level.push(withTwins(await readRunbook(file, folder, where), level));
+    for (const file of files) level.push(withDuplicates(await readRunbook(file, folder, where), level));
     if (tooMany) {
       throw new Fault(
         "runbook_invalid",
-        `${folder.path} holds more than 10,000 files; that is no folder of runbooks.`,
+        `${folder.path} contains more than 10,000 files, so it is not a folder of runbooks.`,
       );
     }
     found.push(...level);
@@ -128,7 +128,7 @@ function pick(kind: "agent" | "pipeline", name: string, runbooks: readonly Runbo
       ? `Did you mean ${near}?`
       : names.length > 0
         ? `There are ${names.join(", ")}.`
-        : "There are no runbooks here: see docs/runbooks.md.";
+        : "No runbooks exist here; see docs/runbooks.md.";
   throw new Fault(
     "runbook_unknown",
     `No runbook defines the ${kind} ${JSON.stringify(name.slice(0, 80))}. ${hint}`,
@@ -238,7 +238,7 @@ function listed(folder: RunbookFolder): { files: readonly string[]; tooMany: boo
 }
 
 /** A name that an earlier runbook of the same level defines is a problem of the later one. */
-function withTwins(runbook: Runbook, before: readonly Runbook[]): Runbook {
+function withDuplicates(runbook: Runbook, before: readonly Runbook[]): Runbook {
   const twins = (["agents", "pipelines"] as const).flatMap((kind) =>
     runbook[kind].flatMap(({ name, at }) => {
       const twin = before.find((one) => one[kind].some((other) => other.name === name));

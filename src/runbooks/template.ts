@@ -7,26 +7,31 @@ const TEMPLATE = /\$\$\{|\$\{([^}\n]*)(\}?)/g;
 const FILE_TEMPLATE = /\$\$\{(?=var\.)|\$\{(var\.[^}\n]*)(\}?)/g;
 const REFERENCE = /^var\.([A-Za-z_][A-Za-z0-9_]*)$/;
 
-export interface Misfit {
+export interface TemplateProblem {
   readonly index: number;
   readonly why: string;
 }
 
 /** `names`: the existing variables. */
-export function misfits(text: string, names: readonly string[], kind: "value" | "file" = "value"): Misfit[] {
+export function templateProblems(
+  text: string,
+  names: readonly string[],
+  kind: "value" | "file" = "value",
+): TemplateProblem[] {
   return [...text.matchAll(kind === "file" ? FILE_TEMPLATE : TEMPLATE)].flatMap((match) => {
-    const why = match[1] === undefined ? null : whyUnfit(match[1], match[2] === "}", names);
+    const why = match[1] === undefined ? null : templateFault(match[1], match[2] === "}", names);
     return why === null ? [] : [{ index: match.index, why }];
   });
 }
 
-function whyUnfit(inside: string, closed: boolean, names: readonly string[]): string | null {
-  if (!closed) return 'holds "${" without "}". Write $${ for a plain ${';
+function templateFault(inside: string, closed: boolean, names: readonly string[]): string | null {
+  if (!closed) return 'contains "${" without "}". Write $${ for a plain ${';
   const shown = `\${${inside.slice(0, 60)}}`;
   if (inside.trim() === "prompt")
-    return `holds ${shown}; the prompt is given to the engine by Reprise, take it out`;
+    return `contains ${shown}; Reprise passes the prompt to the engine itself, so remove it`;
   const name = REFERENCE.exec(inside)?.[1];
-  if (name === undefined) return `holds ${shown}; only \${var.NAME} is filled in. Write $\${ for a plain \${`;
+  if (name === undefined)
+    return `contains ${shown}; Reprise fills in only \${var.NAME}. Write $\${ for a plain \${`;
   if (names.includes(name)) return null;
   const near = nearest(name, names);
   if (near !== null) return `names the unknown variable ${name}. Did you mean ${near}?`;

@@ -10,7 +10,7 @@ import {
   type TreeRead,
   type Table,
 } from "./tree.ts";
-import { type Value } from "./tree.ts";
+import type { Value } from "./tree.ts";
 
 export async function readToml(text: string): Promise<TreeRead> {
   const { parseTOML, ParseError } = await import("toml-eslint-parser");

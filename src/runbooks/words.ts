@@ -46,5 +46,5 @@ export function splitWords(line: string): Words {
 }
 
 function needsShell(char: string): string {
-  return `holds ${char}, which needs a shell, and Reprise uses none. Put the word into single quotes to pass it to the engine unchanged`;
+  return `contains ${char}, which needs a shell, and Reprise uses none. Put the word in single quotes to pass it on unchanged`;
 }

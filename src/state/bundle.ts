@@ -2,21 +2,12 @@
  * Writes files of one run into one compressed archive, outside of the state directory, whole or not at all. The caller
  * has redacted the contents.
  */
-import {
-  closeSync,
-  constants,
-  fsyncSync,
-  linkSync,
-  openSync,
-  realpathSync,
-  renameSync,
-  unlinkSync,
-} from "node:fs";
+import { closeSync, fsyncSync, linkSync, realpathSync, renameSync, unlinkSync } from "node:fs";
 import { dirname, isAbsolute, relative, sep } from "node:path";
 import { gzipSync } from "node:zlib";
+import { isErrno } from "../core/errno.ts";
 import { Fault } from "../core/faults.ts";
 import {
-  isErrno,
   lstat,
   notOurs,
   removeQuietly,
@@ -24,6 +15,7 @@ import {
   syncDirectory,
   temporaryPath,
   writeFully,
+  openNew,
 } from "./files.ts";
 
 export interface BundleEntry {
@@ -51,8 +43,7 @@ export async function writeBundle(
   assertFree(path, force);
   const temporary = temporaryPath(dirname(path));
   try {
-    const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
-    const fd = openSync(temporary, flags, 0o600);
+    const fd = openNew(temporary);
     let size = 0;
     const write = (bytes: Buffer) => {
       // Concatenated gzip files are one gzip file.

@@ -19,15 +19,8 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Clock } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
-import {
-  openState,
-  saveSettings,
-  type StateDir,
-  stateDirectory,
-  sweepRun,
-  sweepTemp,
-  sweepTrash,
-} from "./directory.ts";
+import { openState, saveSettings, type StateDir, stateDirectory } from "./directory.ts";
+import { sweepRun, sweepTemp, sweepTrash } from "./upkeep.ts";
 
 const isRoot = process.geteuid?.() === 0;
 const NOW = 1_800_000_000_000;

@@ -7,29 +7,16 @@ import {
   existsSync,
   mkdirSync,
   readdirSync,
-  renameSync,
   rmSync,
   unlinkSync,
 } from "node:fs";
-import { lstat as lstatOf, readdir, rm } from "node:fs/promises";
-import { basename, dirname, isAbsolute, join, resolve } from "node:path";
-import type { Clock, Env, Log } from "../core/deps.ts";
+import { dirname, isAbsolute, join, resolve } from "node:path";
+import { isErrno } from "../core/errno.ts";
+import type { Env, Log } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import { isRunId } from "../core/ids.ts";
-import { shellWord } from "../lib/shell.ts";
-import {
-  isErrno,
-  isOurs,
-  lstat,
-  makeDirectory,
-  notOurs,
-  removeQuietly,
-  storageFault,
-  syncDirectory,
-  writeAtomic,
-} from "./files.ts";
+import { isOurs, lstat, makeDirectory, notOurs, storageFault, syncDirectory, writeAtomic } from "./files.ts";
 import { notedGeneration } from "./generation.ts";
-import { assertNoMounts } from "./mounts.ts";
 
 export interface StateDir {
   readonly root: string;
@@ -152,7 +139,7 @@ function refuseForeign(root: string): readonly string[] {
   );
 }
 
-function namesIn(directory: string): string[] {
+export function namesIn(directory: string): string[] {
   try {
     return readdirSync(directory);
   } catch (error) {
@@ -252,10 +239,10 @@ RAW, EXACT, MAY HOLD SECRETS: runs/*/attempts/*/pty-output.log, stdout.log and s
 runs/*/escrow (copies of engines' conversations), reviews/*.jsonl (messages to and from Codex), reviews/cache and
 issues/cache (what GitHub answered), demo/sessions (conversations of the demo agent).
 
-To give a run to somebody else, use \`reprise export\` or \`reprise logs --redacted\`.
+To share a run, use \`reprise export\` or \`reprise logs --redacted\`.
 `;
 
-/** A disk that is too full for it shows soon enough. */
+/** Ignores a disk that is too full: the next write reports it. */
 function furnish(root: string, reserve: string): void {
   const notice = join(root, NOTICE_FILE);
   try {
@@ -265,152 +252,4 @@ function furnish(root: string, reserve: string): void {
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
   }
-}
-
-const LEFTOVER = /^\.(tmp|trash)-(\d{1,10})-/;
-
-/** Whether a file is what a dead writer of Reprise leaves. */
-export function isLeftover(name: string): boolean {
-  return LEFTOVER.test(name);
-}
-const HOUR = 3_600_000;
-const MINUTE = 60_000;
-
-/**
- * Removes leftovers of crashed writers and removals. Returns how many. `beside`: skips the run directories, of which
- * there may be a hundred thousand; each is swept at its next use.
- */
-export async function sweepTemp(
-  state: StateDir,
-  clock: Clock,
-  isDead: (pid: number) => boolean,
-  what: "all" | "beside" = "all",
-): Promise<number> {
-  let removed = 0;
-  const pending = [{ path: state.root, depth: 0 }];
-  for (let at = pending.pop(); at !== undefined; at = pending.pop()) {
-    const entries = await readdir(at.path, { withFileTypes: true }).catch(() => []);
-    for (const entry of entries) {
-      const path = join(at.path, entry.name);
-      if (LEFTOVER.test(entry.name)) removed += (await sweepOne(path, clock, isDead)) ? 1 : 0;
-      else if (what === "beside" && at.path === state.runsRoot) continue;
-      // root/runs/RUN/attempts/N is our deepest place; an agent's own directories are not entered.
-      else if (entry.isDirectory() && at.depth < 4 && !(at.depth === 2 && /^work(tree)?$/.test(entry.name))) {
-        pending.push({ path, depth: at.depth + 1 });
-      }
-    }
-  }
-  return removed;
-}
-
-/** Suffix of a failed removal that the user knows about: from then on, `doctor` names it. */
-const TOLD = "-left";
-
-/** A directory that a removal has renamed and that cannot be removed. `what` begins the sentence. */
-export function leftOver(error: unknown, trash: string, what: string): unknown {
-  if (!isErrno(error)) return error;
-  let path = trash;
-  try {
-    renameSync(trash, `${trash}${TOLD}`);
-    path = `${trash}${TOLD}`;
-  } catch {
-    // Reported once more.
-  }
-  const at =
-    error.path?.startsWith(`${trash}/`) === true
-      ? ` at ${shortened(error.path.slice(trash.length + 1))}`
-      : "";
-  return new Fault(
-    "storage_failed",
-    `Could not remove all of ${what} now ${path}: ${error.code}${at}. Remove it as a user who may: rm -rf ${shellWord(path)}`,
-    { facts: { path, errno: error.code }, cause: error },
-  );
-}
-
-function shortened(path: string): string {
-  return path.length > 300 ? `${path.slice(0, 300)}…` : path;
-}
-
-/** Leftovers of removals that cannot be removed, for `doctor`. */
-export async function stuckTrash(
-  state: StateDir,
-  clock: Clock,
-  isDead: (pid: number) => boolean,
-): Promise<readonly string[]> {
-  const names = await readdir(state.runsRoot).catch(() => []);
-  const found: string[] = [];
-  for (const name of names.filter((one) => LEFTOVER.exec(one)?.[1] === "trash")) {
-    const path = join(state.runsRoot, name);
-    // Another process may be removing it right now.
-    if (await isAbandoned(path, clock, isDead).catch(() => false)) found.push(path);
-  }
-  return found;
-}
-
-/** Finishes interrupted removals of runs, and throws for directories that cannot be removed. */
-export async function sweepTrash(
-  state: StateDir,
-  clock: Clock,
-  isDead: (pid: number) => boolean,
-): Promise<void> {
-  const names = await readdir(state.runsRoot).catch(() => []);
-  const refusals: unknown[] = [];
-  for (const name of names.filter((one) => LEFTOVER.exec(one)?.[1] === "trash")) {
-    const path = join(state.runsRoot, name);
-    try {
-      if (await isAbandoned(path, clock, isDead)) await removeTree(path);
-    } catch (error) {
-      if (isErrno(error, "ENOENT") || name.endsWith(TOLD)) continue;
-      refusals.push(error instanceof Fault ? error : leftOver(error, path, "what a removed run left,"));
-    }
-  }
-  // A directory that cannot be removed must not block the others.
-  if (refusals.length > 0) throw refusals[0];
-}
-
-/** The same for one run that the caller holds: files of dead writers need not age first. */
-export function sweepRun(runDirectory: string, attempt: number, isDead: (pid: number) => boolean): void {
-  const attempts = join(runDirectory, "attempts");
-  const last = [attempt, attempt - 1].map((n) => join(attempts, String(n)));
-  const there = [runDirectory, join(runDirectory, "escrow"), ...(isRealDirectory(attempts) ? last : [])];
-  for (const directory of there.filter(isRealDirectory)) {
-    for (const name of namesIn(directory)) {
-      const pid = LEFTOVER.exec(name)?.[2];
-      if (pid !== undefined && isDead(Number(pid))) removeQuietly(join(directory, name));
-    }
-  }
-}
-
-/** Reprise removes nothing behind a link. */
-function isRealDirectory(path: string): boolean {
-  return lstat(path)?.isDirectory() === true;
-}
-
-async function removeTree(path: string): Promise<void> {
-  assertNoMounts(path, `${path} was not removed`);
-  await rm(path, { recursive: true, force: true });
-}
-
-async function sweepOne(path: string, clock: Clock, isDead: (pid: number) => boolean): Promise<boolean> {
-  try {
-    if (!(await isAbandoned(path, clock, isDead))) return false;
-    await removeTree(path);
-    return true;
-  } catch {
-    // Gone in the meantime, or not removable: the next sweep looks again.
-    return false;
-  }
-}
-
-/**
- * Older than an hour, or its process is gone. The process may be invisible in another pid namespace, so its files are
- * left alone for a minute. Its removals are not, since two processes may remove the same directory.
- */
-async function isAbandoned(path: string, clock: Clock, isDead: (pid: number) => boolean): Promise<boolean> {
-  const [, kind, pid] = LEFTOVER.exec(basename(path)) ?? [];
-  const { mtimeMs, ctimeMs } = await lstatOf(path);
-  const isTrash = kind === "trash";
-  // A renamed directory keeps its time of modification.
-  const age = clock.now() - (isTrash ? ctimeMs : mtimeMs);
-  return age >= HOUR || ((isTrash || age >= MINUTE) && isDead(Number(pid)));
 }

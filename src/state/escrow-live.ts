@@ -15,10 +15,11 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
+import { isErrno } from "../core/errno.ts";
 import { Fault } from "../core/faults.ts";
 import { stringIn } from "../lib/json.ts";
 import { escrowDirectory, type EscrowSource } from "./escrow.ts";
-import { isErrno, lstat, openOwn, readRecord, removeQuietly, writeAtomic } from "./files.ts";
+import { lstat, openOwn, readRecord, removeQuietly, writeAtomic } from "./files.ts";
 
 const RECORD = "live.json";
 const PIECE = /^live-(\d{1,6})$/;

@@ -19,12 +19,13 @@ import {
 } from "node:fs";
 import { open, rename } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { isErrno } from "../core/errno.ts";
 import { type FaultFacts, Fault, wantOf } from "../core/faults.ts";
 import { hasDuplicateKeys, isObject, type JsonObject, parseJson } from "../lib/json.ts";
 
-/** O_NOFOLLOW covers only the last part of a path; the directories above are ours alone (0700). */
-const READ = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
-const CREATE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
+/** Never through a link, never blocked by a pipe. Links in the directories above the file still count. */
+export const READ_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+const CREATE_FLAGS = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
 
 export const MAX_RECORD_BYTES = 8 * 1024 * 1024;
 
@@ -40,7 +41,7 @@ export function checkWrites(check: WriteCheck): void {
 export function writeAtomic(path: string, data: string | Buffer): void {
   const temporary = temporaryPath(dirname(path));
   try {
-    const fd = openSync(temporary, CREATE, 0o600);
+    const fd = openNew(temporary);
     try {
       writeFully(fd, typeof data === "string" ? Buffer.from(data) : data);
       fsyncSync(fd);
@@ -60,7 +61,7 @@ export function writeAtomic(path: string, data: string | Buffer): void {
 export async function writeAtomicAsync(path: string, data: string): Promise<void> {
   const temporary = temporaryPath(dirname(path));
   try {
-    await synced(temporary, CREATE, data);
+    await synced(temporary, CREATE_FLAGS, data);
     await rename(temporary, path);
     await synced(dirname(path), constants.O_RDONLY, null);
   } catch (error) {
@@ -139,11 +140,21 @@ function readOwnFile(path: string, maxBytes: number): Buffer | null {
   }
 }
 
+/** Opens a file that another program may have replaced by a pipe, or by a link unless links may count. */
+export function openToRead(path: string | Buffer, links: "refuse" | "follow" = "refuse"): number {
+  return openSync(path, links === "follow" ? READ_FLAGS & ~constants.O_NOFOLLOW : READ_FLAGS);
+}
+
+/** Creates a file; whatever is at that path already is an error. */
+export function openNew(path: string, mode = 0o600): number {
+  return openSync(path, CREATE_FLAGS, mode);
+}
+
 /** A descriptor of a regular file that is ours. Null: no file at that path. */
 export function openOwn(path: string): number | null {
   let fd: number;
   try {
-    fd = openSync(path, READ);
+    fd = openToRead(path);
   } catch (error) {
     if (isErrno(error, "ENOENT", "ENOTDIR")) return null;
     if (isErrno(error, "ELOOP")) throw notOurs(path, "it is a symbolic link", "Remove it.");
@@ -252,13 +263,4 @@ export function storageFault(error: unknown, doing: string, path: string, facts:
   }
   const why = errno === "EROFS" ? "the file system is read-only" : errno;
   return new Fault("storage_failed", `Could not ${doing} ${path}: ${why}.`, { facts: all, cause: error });
-}
-
-export function isErrno(
-  error: unknown,
-  ...codes: string[]
-): error is NodeJS.ErrnoException & { code: string } {
-  if (!(error instanceof Error) || !("code" in error) || typeof error.code !== "string") return false;
-  if (!("syscall" in error)) return false;
-  return codes.length === 0 || codes.includes(error.code);
 }

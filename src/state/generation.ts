@@ -11,7 +11,8 @@
  */
 import { closeSync, existsSync, openSync, readdirSync, renameSync } from "node:fs";
 import { join } from "node:path";
-import { isErrno, removeQuietly, storageFault } from "./files.ts";
+import { isErrno } from "../core/errno.ts";
+import { removeQuietly, storageFault } from "./files.ts";
 
 const NAME = /^\.?generation\.([1-9]\d{0,14})$/;
 /** Other processes rename at the same moment; finding a larger number ends the loop. */

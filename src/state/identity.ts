@@ -233,10 +233,10 @@ export interface MovedState {
 }
 
 /**
- * Whether a recorded place of a run or a pipeline is inside the state directory `root`, which had another path then. Null: it is
- * where it was recorded, or was never inside. A link in the old place does not help: an engine asks the system for its directory
- * and gets the path behind the link, where Claude Code 2.1.197 and Gemini CLI 0.61.0 do not find the conversation. A state
- * directory itself is never a link, so a link there was made since.
+ * Whether a recorded place of a run or a pipeline is inside the state directory `root`, which had another path then. Null:
+ * the place has not moved, or was never inside. A link at the old path does not help: an engine asks the system for its
+ * directory and gets the path behind the link, where Claude Code 2.1.197 and Gemini CLI 0.61.0 do not find the
+ * conversation. A state directory itself is never a link, so such a link is newer.
  */
 export function movedState(root: string, path: string): MovedState | null {
   for (const { from, inside } of formerRoots(path)) {
@@ -248,7 +248,7 @@ export function movedState(root: string, path: string): MovedState | null {
   return null;
 }
 
-/** What is in the old place by now, a link or a directory that was begun there since, goes out of the way. */
+/** Moves a link or a new directory at the old path out of the way. */
 function renameBack(from: string, root: string, isLink: boolean): string {
   const [old, parent] = [shellWord(from), dirname(from)];
   const steps = [
@@ -259,7 +259,7 @@ function renameBack(from: string, root: string, isLink: boolean): string {
   return steps.join(" && ");
 }
 
-/** Whether nobody else can be at the paths that this directory had: it never was a copy. What git keeps for them is its own. */
+/** No other state directory can have the paths that this one had: it never was a copy, so git's records of them are its own. */
 export function isOriginal({ state, machine }: Placed): boolean {
   const here = placeOf(state.root, machine);
   return readIdentity(state.root)?.places.every(({ ino }) => ino === here.ino) === true;
@@ -280,13 +280,13 @@ export function movedWords({ from, to }: Pick<MovedState, "from" | "to">): strin
   return `in the state directory, which was ${from} and is now ${to}`;
 }
 
-/** `what`: the run or the pipeline, as the subject of a sentence. `command`: goes on with it, once the name is the old one. */
+/** `what`: the run or the pipeline, as the subject of a sentence. `command`: continues it after the renaming. */
 export function stateMoved(what: string, path: string, moved: MovedState, command: string): Fault {
   const { from, to, back } = moved;
   return new Fault(
     "state_moved",
     `${what} works ${movedWords(moved)}. A conversation continues only at the path where it took place, ${path}, and a link to it is not enough. ` +
-      `Nothing was started. Rename the state directory back, then go on: ${back} && REPRISE_HOME=${shellWord(from)} ${command}`,
+      `Nothing was started. Rename the state directory back, then continue: ${back} && REPRISE_HOME=${shellWord(from)} ${command}`,
     { facts: { path: to, original: from, cwd: path, back } },
   );
 }

@@ -1,10 +1,10 @@
 /** Reads an attempt's logs, once or while they grow. */
-import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
+import { isErrno } from "../core/errno.ts";
 import { Fault } from "../core/faults.ts";
-import { isErrno, isOurs, notOurs, storageFault } from "./files.ts";
+import { isOurs, notOurs, storageFault, READ_FLAGS } from "./files.ts";
 import { LOG_FILES, type LogName } from "./tape.ts";
 
 const CHUNK = 64 * 1024;
@@ -72,7 +72,7 @@ async function openLog(attemptDirectory: string, log: LogName): Promise<FileHand
   const path = join(attemptDirectory, LOG_FILES[log]);
   let file: FileHandle;
   try {
-    file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    file = await open(path, READ_FLAGS);
   } catch (error) {
     if (isErrno(error, "ENOENT", "ENOTDIR")) {
       throw new Fault("attempt_unknown", `There is no ${path}.`, { facts: { path } });

@@ -3,9 +3,10 @@
  */
 import { lstatSync, readdirSync, readFileSync, realpathSync } from "node:fs";
 import { join } from "node:path";
+import { isErrno } from "../core/errno.ts";
 import { Fault } from "../core/faults.ts";
 import { shellWord } from "../lib/shell.ts";
-import { isErrno, storageFault } from "./files.ts";
+import { storageFault } from "./files.ts";
 
 /** Throws `mount_inside` if the directory is or contains a mount point. `what` begins the sentence. */
 export function assertNoMounts(directory: string, what: string): void {

@@ -7,7 +7,6 @@ import {
   type Dirent,
   fstatSync,
   lstatSync,
-  openSync,
   readdirSync,
   readSync,
   realpathSync,
@@ -15,8 +14,9 @@ import {
   statSync,
 } from "node:fs";
 import { dirname, resolve } from "node:path";
+import { isErrno } from "../core/errno.ts";
 import { Fault } from "../core/faults.ts";
-import { isErrno, storageFault } from "./files.ts";
+import { storageFault, openToRead } from "./files.ts";
 
 /** The real path of a directory for an agent. */
 export function resolveDirectory(path: string): string {
@@ -129,7 +129,7 @@ export const MAX_SMALL = 16 << 20;
 export function readSmallText(path: string | Buffer, encoding: "utf8" | "latin1" = "utf8"): string | null {
   let fd: number;
   try {
-    fd = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    fd = openToRead(path);
   } catch (error) {
     if (isErrno(error)) return null;
     throw error;

@@ -9,18 +9,19 @@ import { randomBytes } from "node:crypto";
 import { readdirSync, realpathSync, renameSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
+import { isErrno } from "../core/errno.ts";
 import { Fault } from "../core/faults.ts";
 import { isRunId } from "../core/ids.ts";
 import { placedAt } from "../core/placed.ts";
 import type { AttemptRecord, Receipt, RunRecord } from "../core/records.ts";
 import type * as Schemas from "../core/schemas.ts";
+import type { RecordOf } from "../core/schemas.ts";
 import type { AgentRecord } from "../core/supervision.ts";
 import { objectIn, stringIn } from "../lib/json.ts";
 import { isSecretName, type Redact, redactor, redactValue } from "../lib/secrets.ts";
 import {
   checkOwnDirectory,
   damaged,
-  isErrno,
   isOurs,
   lstat,
   makeDirectory,
@@ -32,7 +33,8 @@ import {
   writeAtomic,
 } from "./files.ts";
 import { assertNoMounts } from "./mounts.ts";
-import { leftOver, type StateDir } from "./directory.ts";
+import type { StateDir } from "./directory.ts";
+import { leftOver } from "./upkeep.ts";
 
 /** Even a caller without known secrets stores nothing that looks like one (I11). */
 const LOOKS_SECRET = redactor([]);
@@ -66,7 +68,7 @@ export function saveRunFile(run: RunRecord, redact: Redact = LOOKS_SECRET): void
 export async function loadRunFile(runDirectory: string): Promise<RunRecord | null> {
   requireDirectory(runDirectory);
   const path = join(runDirectory, "run.json");
-  const run = await load<RunRecord>(path, "runSchema");
+  const run = await load(path, "runSchema");
   if (run === null) return null;
   if (run.runId !== basename(runDirectory)) throw damaged(path, `it is the record of ${run.runId}`);
   if (!run.runId.endsWith(`-${run.handle}`)) throw damaged(path, "its handle is not the end of its run id");
@@ -201,7 +203,7 @@ export function saveAttemptFile(
 /** Null: the attempt has no `meta.json`. */
 export async function loadAttemptFile(runDirectory: string, n: number): Promise<AttemptRecord | null> {
   const path = join(attemptDir(runDirectory, n), "meta.json");
-  const attempt = await load<AttemptRecord>(path, "attemptSchema");
+  const attempt = await load(path, "attemptSchema");
   if (attempt !== null && attempt.n !== n) throw damaged(path, `it is the record of attempt ${attempt.n}`);
   return attempt;
 }
@@ -212,7 +214,7 @@ export function saveReceipt(runDirectory: string, receipt: Receipt, redact: Reda
 
 /** Null: the attempt was not a resume, or ended before there was anything to prove. */
 export async function loadReceipt(runDirectory: string, n: number): Promise<Receipt | null> {
-  return await load<Receipt>(join(attemptDir(runDirectory, n), "receipt.json"), "receiptSchema");
+  return await load(join(attemptDir(runDirectory, n), "receipt.json"), "receiptSchema");
 }
 
 export function saveAgentFile(runDirectory: string, agent: AgentRecord, redact: Redact = LOOKS_SECRET): void {
@@ -238,7 +240,7 @@ export function storableAgent(agent: AgentRecord, redact: Redact = LOOKS_SECRET)
 export async function readAgentFile(runDirectory: string): Promise<AgentRecord | null> {
   requireDirectory(runDirectory);
   const path = join(runDirectory, "agent.json");
-  const agent = await load<AgentRecord>(path, "agentSchema");
+  const agent = await load(path, "agentSchema");
   if (agent === null) return null;
   if (agent.runId !== basename(runDirectory) || !agent.runId.endsWith(`-${agent.id}`)) {
     throw damaged(path, `it is the record of ${agent.id} in ${agent.runId}`);
@@ -284,13 +286,17 @@ function save(path: string, record: Stored, redact: Redact): void {
   writeAtomic(path, `${JSON.stringify(storable(record, redact), null, 2)}\n`);
 }
 
-async function load<T extends Stored>(path: string, schema: keyof typeof Schemas): Promise<T | null> {
+/** The value itself, not the schema's result, so that fields of later versions survive. */
+async function load<Name extends keyof typeof Schemas>(
+  path: string,
+  schema: Name,
+): Promise<RecordOf<(typeof Schemas)[Name]> | null> {
   const value = readRecord(path, MAX_RECORD_BYTES);
   if (value === null) return null;
   if (typeof value["v"] === "number" && value["v"] > 1) throw newer(path, `it has version ${value["v"]}`);
   const schemas = await import("../core/schemas.ts");
   const checked = schemas[schema].safeParse(value);
-  if (checked.success) return value as unknown as T;
+  if (checked.success) return value as RecordOf<(typeof Schemas)[Name]>;
   const { issues } = checked.error;
   const [issue] = issues;
   // Later versions add words; damage seldom turns one word into another.

@@ -8,6 +8,8 @@ export {
   checkOwnDirectory,
   checkWrites,
   makeDirectory,
+  openNew,
+  openToRead,
   readOwnText,
   readRecord,
   removeQuietly,
@@ -40,11 +42,6 @@ export {
   type StateDir,
   assertReadableDirectory,
   stateDirectory,
-  stuckTrash,
-  isLeftover,
-  sweepRun,
-  sweepTemp,
-  sweepTrash,
 } from "./directory.ts";
 export { assertNoMounts } from "./mounts.ts";
 export { generationMark } from "./generation.ts";
@@ -121,4 +118,13 @@ export {
   wholeOf,
 } from "./escrow-live.ts";
 export { followStream, readStream } from "./logs.ts";
-export { indexIdentity, replaceIndex, stateFacts } from "./upkeep.ts";
+export {
+  indexIdentity,
+  isLeftover,
+  replaceIndex,
+  stateFacts,
+  stuckTrash,
+  sweepRun,
+  sweepTemp,
+  sweepTrash,
+} from "./upkeep.ts";

@@ -2,12 +2,10 @@
 import { createHash, randomUUID } from "node:crypto";
 import {
   closeSync,
-  constants,
   type Dirent,
   existsSync,
   fstatSync,
   lstatSync,
-  openSync,
   readdirSync,
   readlinkSync,
   readSync,
@@ -15,7 +13,8 @@ import {
   statSync,
 } from "node:fs";
 import { join } from "node:path";
-import { isErrno, storageFault } from "./files.ts";
+import { isErrno } from "../core/errno.ts";
+import { storageFault, openToRead } from "./files.ts";
 import { fileSize, MAX_SMALL, readSmallText, realPath, spelled } from "./places.ts";
 
 /** One entry of a commit, as `git ls-tree` prints it. */
@@ -207,7 +206,7 @@ export function hashFile(
 ): string | null {
   let fd: number;
   try {
-    fd = openSync(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    fd = openToRead(file);
   } catch (error) {
     if (isErrno(error)) return null;
     throw error;
@@ -239,7 +238,7 @@ export function isCache(root: string, folder: string): boolean {
   );
 }
 
-/** What is at a path with one character per byte, itself and not what it leads to; null: nothing. */
+/** The kind of the entry at a path with one character per byte, without following a link. Null: no entry. */
 export function kindAt(root: string, path: string): "link" | "other" | null {
   const file = pathIn(root, path);
   try {

@@ -14,7 +14,7 @@ import { Fault } from "../core/faults.ts";
 import { errnoOf, faultOf, isUnwritable, newerSchema, notAFile } from "./sqlite-faults.ts";
 import { migrate, MIGRATIONS, schemaOf } from "./migrations.ts";
 import type { Columns, SqlRow } from "./rows.ts";
-import type { OpenOptions } from "./store.ts";
+import type { OpenOptions } from "./contract.ts";
 
 type Sqlite = Pick<SqliteModule, "DatabaseSync">;
 type Bound = readonly (string | number | null)[] | Columns;

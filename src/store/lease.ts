@@ -3,7 +3,7 @@ import type { OwnerState } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import type { Life, ProcessIdentity } from "../core/records.ts";
 import { fieldIn, numberIn, objectIn, stringIn } from "../lib/json.ts";
-import type { Lease, LeaseAnswer, LeaseOwner, Lives } from "./store.ts";
+import type { Lease, LeaseAnswer, LeaseOwner, Lives } from "./contract.ts";
 
 /** A backend's state of a key. A released lease keeps its fence, so that fences only grow. */
 export interface LeaseState {

@@ -113,7 +113,9 @@ test("an unusable place for lives is reported as such, not as an index", async (
   const place = join(root, "no-directory");
   writeFileSync(place, "");
   const lives = await openLives(place, () => BOOT);
-  expect(() => lives.own()).toThrow(/^No file can be locked in \S+no-directory, so nobody could tell/);
+  expect(() => lives.own()).toThrow(
+    /^No file can be locked in \S+no-directory, so other processes could not tell/,
+  );
   expect(() => lives.own()).not.toThrow(/index/);
 });
 

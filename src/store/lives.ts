@@ -14,7 +14,7 @@ import type { Life } from "../core/records.ts";
 import { fileSystemOf } from "./connection.ts";
 import { errnoOf, faultOf } from "./sqlite-faults.ts";
 import { loadSqlite } from "./sqlite-module.ts";
-import type { Lives } from "./store.ts";
+import type { Lives } from "./contract.ts";
 
 const NAME = /^[0-9a-f]{8}-[0-9a-f]{16}$/;
 
@@ -179,7 +179,7 @@ function refusal(fault: unknown, directory: string): unknown {
   const why = fault.cause instanceof Error ? fault.cause.message : fault.message;
   return new Fault(
     "storage_failed",
-    `No file can be locked in ${directory}, so nobody could tell whether this process lives (${why}). ` +
+    `No file can be locked in ${directory}, so other processes could not tell whether this process lives (${why}). ` +
       "Set REPRISE_HOME to a directory on a file system with locks.",
     { facts: { path: directory }, cause: fault },
   );

@@ -7,7 +7,7 @@ import { makePrivate } from "./connection.ts";
 import { faultOf } from "./sqlite-faults.ts";
 import { loadSqlite } from "./sqlite-module.ts";
 import { Fault } from "../core/faults.ts";
-import type { FileLock } from "./store.ts";
+import type { FileLock } from "./contract.ts";
 
 export async function lockWithSqlite(path: string): Promise<FileLock | null> {
   const { DatabaseSync } = loadSqlite();

@@ -7,7 +7,7 @@
 import { createHash } from "node:crypto";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import type { LeaseState } from "./lease.ts";
-import type { Document, LeaseOwner, NewEvent, StoredEvent } from "./store.ts";
+import type { Document, LeaseOwner, NewEvent, StoredEvent } from "./contract.ts";
 
 /** A row from the database. All of it is untrusted. */
 export type SqlRow = Readonly<Record<string, string | number | null | Uint8Array>>;

@@ -1,4 +1,5 @@
 /** Turns errors of SQLite and the file system into faults that name the index and what to type. No I/O. */
+import { errorCode, isErrno } from "../core/errno.ts";
 import { Fault, wantOf } from "../core/faults.ts";
 import { MIGRATIONS } from "./migrations.ts";
 
@@ -30,7 +31,7 @@ export function faultOf(error: unknown, path: string, schema = 0): unknown {
       `The index ${path} is damaged (${why}). Type \`reprise doctor --rebuild-index\`.`,
     );
   }
-  if (errno === "EPERM") return fault("denied", `${path} belongs to somebody else (${why}).`);
+  if (errno === "EPERM") return fault("denied", `${path} belongs to another user (${why}).`);
   if (errno !== null || isUnwritable(error)) {
     return fault("storage_failed", `The index ${path} cannot be read or written (${why}).`);
   }
@@ -80,7 +81,7 @@ export function isUnwritable(error: unknown): boolean {
  * text.
  */
 function sqliteCodeOf(error: unknown): number | null {
-  if (!(error instanceof Error) || !("code" in error) || error.code !== "ERR_SQLITE_ERROR") return null;
+  if (!(error instanceof Error) || errorCode(error) !== "ERR_SQLITE_ERROR") return null;
   if ("errcode" in error && typeof error.errcode === "number") return error.errcode & 0xff;
   return CODE_OF_TEXT.get(error.message) ?? SQLITE.ERROR;
 }
@@ -107,7 +108,6 @@ const NAME_OF_ERRNO = new Map<unknown, string>([
 
 /** Of file system errors, and of errors that SQLite passes on by number. */
 export function errnoOf(error: unknown): string | null {
-  if (!(error instanceof Error)) return null;
-  if ("systemErrno" in error) return NAME_OF_ERRNO.get(error.systemErrno) ?? null;
-  return "syscall" in error && "code" in error && typeof error.code === "string" ? error.code : null;
+  if (error instanceof Error && "systemErrno" in error) return NAME_OF_ERRNO.get(error.systemErrno) ?? null;
+  return isErrno(error) ? error.code : null;
 }

@@ -13,17 +13,18 @@ import { countLease } from "./lives.ts";
 import { DOCUMENTS_SINCE } from "./migrations.ts";
 import * as rows from "./rows.ts";
 import { loadSqlite } from "./sqlite-module.ts";
-import type { Damage, OpenOptions, RunFilter, Store } from "./store.ts";
+import { documentKey, lastSeq, verifyAll } from "./sqlite-verify.ts";
+import type { OpenOptions, RunFilter, Store } from "./contract.ts";
 
 export async function openSqliteStore(path: string, options: OpenOptions): Promise<Store> {
   const connection = await openConnection(loadSqlite(), path, options);
   const counting = withCount(connection, path, options);
   return {
-    ...runVerbs(counting, options),
-    ...attemptVerbs(counting),
-    ...leaseVerbs(connection),
-    ...eventVerbs(counting),
-    ...documentVerbs(counting, options),
+    ...runMethods(counting, options),
+    ...attemptMethods(counting),
+    ...leaseMethods(connection),
+    ...eventMethods(counting),
+    ...documentMethods(counting, options),
     async generation() {
       return connection.facts.schema < DOCUMENTS_SINCE ? 0 : connection.read(generationOf);
     },
@@ -121,11 +122,18 @@ function saveGeneration(sql: Sql, version: number): void {
 
 const NEWEST_FIRST = "ORDER BY created_at DESC, run_id DESC";
 
-type RunVerb = "createRun" | "getRun" | "findByHandle" | "listRuns" | "unknownRuns" | "saveRun" | "deleteRun";
+type RunMethod =
+  | "createRun"
+  | "getRun"
+  | "findByHandle"
+  | "listRuns"
+  | "unknownRuns"
+  | "saveRun"
+  | "deleteRun";
 
-function runVerbs(connection: Counting, { onDamage, runDirectory }: OpenOptions): Pick<Store, RunVerb> {
+function runMethods(connection: Counting, { onDamage, runDirectory }: OpenOptions): Pick<Store, RunMethod> {
   const placed = (run: RunRecord) => (runDirectory ? placedAt(run, runDirectory(run.runId)) : run);
-  /** Lists leave a damaged row out and tell of it: one bad row must not hide the others. */
+  /** Lists leave out and report a damaged row: one bad row must not hide the others. */
   const undamaged = (found: readonly rows.SqlRow[]) =>
     found.flatMap((row) => {
       const read = rows.readRun(row);
@@ -203,7 +211,7 @@ const UPDATE_RUN = `UPDATE runs SET handle = :handle, engine = :engine, status =
   subject = :subject, name = :name, created_at = :created_at, updated_at = :updated_at, record = :record, sum = :sum
   WHERE run_id = :run_id`;
 
-function attemptVerbs(connection: Counting): Pick<Store, "createAttempt" | "saveAttempt" | "listAttempts"> {
+function attemptMethods(connection: Counting): Pick<Store, "createAttempt" | "saveAttempt" | "listAttempts"> {
   return {
     async createAttempt(attempt, fence) {
       return connection.count((sql) => {
@@ -240,9 +248,9 @@ function attemptVerbs(connection: Counting): Pick<Store, "createAttempt" | "save
 const INSERT_ATTEMPT =
   "INSERT INTO attempts VALUES (:run_id, :n, :state, :record, :sum) ON CONFLICT (run_id, n)";
 
-type LeaseVerb = "acquireLease" | "releaseLease" | "renewLease" | "getLease" | "listLeases";
+type LeaseMethod = "acquireLease" | "releaseLease" | "renewLease" | "getLease" | "listLeases";
 
-function leaseVerbs(connection: SqliteConnection): Pick<Store, LeaseVerb> {
+function leaseMethods(connection: SqliteConnection): Pick<Store, LeaseMethod> {
   const save = (sql: Sql, key: string, state: LeaseState) =>
     sql.run(
       "INSERT OR REPLACE INTO leases VALUES (:key, :fence, :owner, :sum)",
@@ -291,7 +299,7 @@ function leaseVerbs(connection: SqliteConnection): Pick<Store, LeaseVerb> {
   };
 }
 
-function eventVerbs(connection: Counting): Pick<Store, "appendEvent" | "listEvents"> {
+function eventMethods(connection: Counting): Pick<Store, "appendEvent" | "listEvents"> {
   return {
     async appendEvent(event) {
       return connection.count((sql) => {
@@ -316,9 +324,9 @@ function eventVerbs(connection: Counting): Pick<Store, "appendEvent" | "listEven
 const INSERT_EVENT =
   "INSERT INTO events VALUES (:seq, :run_id, :attempt, :kind, :at, :key, :payload, :prev_hash, :hash)";
 
-type DocumentVerb = "saveDocument" | "getDocument" | "deleteDocument" | "listDocuments";
+type DocumentMethod = "saveDocument" | "getDocument" | "deleteDocument" | "listDocuments";
 
-function documentVerbs(connection: Counting, { onDamage }: OpenOptions): Pick<Store, DocumentVerb> {
+function documentMethods(connection: Counting, { onDamage }: OpenOptions): Pick<Store, DocumentMethod> {
   const hasNone = () => connection.facts.schema < DOCUMENTS_SINCE;
   return {
     async saveDocument(document, expected) {
@@ -365,8 +373,6 @@ function documentVerbs(connection: Counting, { onDamage }: OpenOptions): Pick<St
 const SAVE_DOCUMENT =
   "INSERT OR REPLACE INTO documents VALUES (:seq, :kind, :id, :version, :open, :data, :sum)";
 
-const documentKey = (row: rows.SqlRow) => `${String(row["kind"])} ${String(row["id"])}`;
-
 function runOf(sql: Sql, runId: string) {
   const row = sql.one("SELECT * FROM runs WHERE run_id = ?", [rows.toColumn(runId)]);
   return row === undefined ? null : valueOf(rows.readRun(row), `run ${runId}`, { runId });
@@ -381,76 +387,4 @@ function valueOf<T>(read: rows.Read<T>, of: string, facts: Readonly<Record<strin
   if (read.wrong === undefined) return read.value;
   const text = `The index record of ${of} is damaged: ${read.wrong}. Type \`reprise doctor --rebuild-index\`.`;
   throw new Fault("record_damaged", text, { facts });
-}
-
-/** SQLite's own check comes first: it finds damage that rows cannot show, such as an incomplete index. */
-function verifyAll(sql: Sql, schema: number): readonly Damage[] {
-  const damage: Damage[] = [];
-  const check = (table: string, work: () => void) => {
-    try {
-      work();
-    } catch (error) {
-      // An unreadable page ends the scan of its table, not the report.
-      damage.push({ table, key: "*", what: error instanceof Error ? error.message : String(error) });
-    }
-  };
-  check("index", () => {
-    for (const row of sql.all("PRAGMA integrity_check")) {
-      const what = String(row["integrity_check"]);
-      if (what !== "ok") damage.push({ table: "index", key: "*", what });
-    }
-  });
-  for (const { table, keyOf, read, since = 1 } of CHECKED) {
-    if (schema < since) continue;
-    check(table, () => {
-      for (const row of sql.each(`SELECT * FROM ${table}`)) {
-        const { wrong } = read(row);
-        if (wrong !== undefined) damage.push({ table, key: keyOf(row), what: wrong });
-      }
-    });
-  }
-  check("events", () => damage.push(...verifyChain(sql)));
-  return damage;
-}
-
-const CHECKED: readonly {
-  readonly table: string;
-  readonly keyOf: (row: rows.SqlRow) => string;
-  readonly read: (row: rows.SqlRow) => { readonly wrong?: string };
-  /** The schema that added it. */
-  readonly since?: number;
-}[] = [
-  { table: "runs", keyOf: (row) => String(row["run_id"]), read: rows.readRun },
-  {
-    table: "attempts",
-    keyOf: (row) => `${String(row["run_id"])} ${String(row["n"])}`,
-    read: rows.readAttempt,
-  },
-  { table: "leases", keyOf: (row) => String(row["key"]), read: rows.readLease },
-  { table: "events", keyOf: (row) => String(row["seq"]), read: rows.readEvent },
-  { table: "documents", keyOf: documentKey, read: rows.readDocument, since: DOCUMENTS_SINCE },
-];
-
-function verifyChain(sql: Sql): readonly Damage[] {
-  const damage: Damage[] = [];
-  let prev: unknown = rows.CHAIN_START;
-  let seq = 0;
-  for (const row of sql.each("SELECT seq, prev_hash, hash FROM events ORDER BY seq")) {
-    seq += 1;
-    if (row["seq"] !== seq || row["prev_hash"] !== prev) {
-      const key = String(row["seq"]);
-      damage.push({ table: "events", key, what: "the event before it is missing or changed" });
-    }
-    seq = Number(row["seq"]);
-    prev = row["hash"];
-  }
-  if (lastSeq(sql) !== seq) {
-    damage.push({ table: "events", key: String(lastSeq(sql)), what: "the last events are missing" });
-  }
-  return damage;
-}
-
-/** SQLite's own counter, which survives a lost tail. Events are never deleted, so it has no gaps. */
-function lastSeq(sql: Sql): number {
-  return Number(sql.one("SELECT seq FROM sqlite_sequence WHERE name = 'events'")?.["seq"] ?? 0);
 }

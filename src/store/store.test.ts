@@ -6,7 +6,8 @@ import { afterAll, describe, expect, test } from "vitest";
 import { contractCases } from "../../test/contracts/store.ts";
 import { eventLike, documentLike, runLike } from "../../test/contracts/store-samples.ts";
 import { memoryStore } from "../../test/contracts/memory-store.ts";
-import { type Mark, openStore } from "./store.ts";
+import type { Mark } from "./contract.ts";
+import { openStore } from "./store.ts";
 
 const cases = contractCases();
 const folder = mkdtempSync(join(tmpdir(), "reprise-store-"));

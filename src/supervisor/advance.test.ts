@@ -10,8 +10,8 @@ import type { AgentRecord, DecisionRecord } from "../core/supervision.ts";
 import { attemptLike, runLike } from "../../test/contracts/store-samples.ts";
 import type { ActContext } from "./act.ts";
 import { advance } from "./advance.ts";
-import { listDecisions, resolveDecision } from "./escalate.ts";
-import { type Look, lookAt, UNWATCHED } from "./look.ts";
+import { listDecisions, resolveDecision } from "./decisions.ts";
+import { type AgentSnapshot, takeSnapshot, UNWATCHED } from "./snapshot.ts";
 
 const root = mkdtempSync(join(tmpdir(), "reprise-advance-"));
 afterAll(() => rmSync(root, { recursive: true }));
@@ -41,7 +41,7 @@ class World {
     return runLike(1, { runId: RUN_ID, runDirectory, status: "interrupted", attempts, launch });
   }
 
-  async look(): Promise<Look> {
+  async snapshot(): Promise<AgentSnapshot> {
     const stored = await this.deps.store.getDocument("agent", ASKING.id);
     const agent = { ...ASKING, phase: stored?.data["phase"] as AgentRecord["phase"] };
     const run = this.#run();
@@ -50,12 +50,12 @@ class World {
     const ended = { state: "ended", startedAt, endedAt: this.#endedAt, outcome } as const;
     const attempts = Array.from({ length: this.attempts }, (_, at) => attemptLike(run, at + 1, ended));
     const store = { ...this.deps.store, listAttempts: async () => attempts };
-    return lookAt({ ...this.deps, store }, agent, run, UNWATCHED);
+    return takeSnapshot({ ...this.deps, store }, agent, run, UNWATCHED);
   }
 
   async step(): Promise<boolean> {
-    const hand: ActContext = { deps: this.deps, link: null, mayStart: async () => {}, note: () => {} };
-    return (await advance(hand, await this.look())).again;
+    const context: ActContext = { deps: this.deps, link: null, mayStart: async () => {}, note: () => {} };
+    return (await advance(context, await this.snapshot())).again;
   }
 
   /** Until nothing is left to do, or for a hundred steps. */
@@ -124,7 +124,7 @@ test("a question about an earlier attempt is overtaken at once, also before the 
   here.attempts = 2;
   expect((await listDecisions(here.deps)).map(({ state }) => state)).toEqual(["overtaken"]);
   expect(await listDecisions(here.deps, { open: true })).toEqual([]);
-  expect((await here.look()).openDecision).toBeNull();
+  expect((await here.snapshot()).openDecision).toBeNull();
   await expect(resolveDecision(here.deps, decision.id, 1, null)).rejects.toThrow(/is overtaken/);
   await here.step();
   expect(await stateOf(here, decision)).toBe("overtaken");
@@ -164,10 +164,10 @@ test.each(["done", "fail"])(
     const decision = await askedIn(here);
     const n = decision.options.find((option) => option.does === does)?.n ?? 0;
     await resolveDecision(here.deps, decision.id, n, null);
-    const look = await here.look();
+    const snapshot = await here.snapshot();
     here.attempts = 2;
-    const hand: ActContext = { deps: here.deps, link: null, mayStart: async () => {}, note: () => {} };
-    await advance(hand, look);
+    const context: ActContext = { deps: here.deps, link: null, mayStart: async () => {}, note: () => {} };
+    await advance(context, snapshot);
     expect([await stateOf(here, decision), await phaseOf(here)]).toEqual(["overtaken", "active"]);
   },
 );
@@ -224,7 +224,7 @@ test.each(["decided", "escalated", "carried_out"])(
     };
     const poor = new World({ ...here.deps, store: { ...store, appendEvent: full } }, T0 - SECOND);
     const decisions = async () => (await listDecisions(here.deps)).length;
-    for (let look = 0; look < 3; look += 1) await poor.step().catch(() => null);
+    for (let snapshot = 0; snapshot < 3; snapshot += 1) await poor.step().catch(() => null);
     expect(await decisions()).toBe(kind === "decided" ? 0 : 1);
     here.now = T0 + HOUR;
     await here.settle();
@@ -243,9 +243,9 @@ test("two turns between two looks count as two: the turn after a nudge, and anot
       turns: count,
       certain: true,
     };
-    const look = { ...(await here.look()), seen: { is: "live", observed } } as Look;
-    const hand: ActContext = { deps: here.deps, link: null, mayStart: async () => {}, note: () => {} };
-    return (await advance(hand, look)).again;
+    const snapshot = { ...(await here.snapshot()), seen: { is: "live", observed } } as AgentSnapshot;
+    const context: ActContext = { deps: here.deps, link: null, mayStart: async () => {}, note: () => {} };
+    return (await advance(context, snapshot)).again;
   };
   const noted = async () =>
     (await here.deps.store.listEvents(RUN_ID)).flatMap(({ kind, payload }) =>

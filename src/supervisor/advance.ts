@@ -1,204 +1,233 @@
 /**
- * One step with one agent: what happened is noted, what was begun is finished, what is due is decided, stored and then
- * carried out (I8). Whoever stores a decision first carries it out; everybody else finds it in the log.
+ * One step with one agent: records progress, finishes open decisions, then decides, stores and carries out the next
+ * action (I8). The process that stores a decision carries it out; other processes find it in the log.
  */
 import type { ActionName } from "../core/runbook.ts";
 import type { DecisionRecord } from "../core/supervision.ts";
 import { carryOut, type ActResult, type ActContext } from "./act.ts";
 import type { NextAction } from "./decide.ts";
-import { believed } from "./delay.ts";
-import { getDecision, mendAnswers, overtake } from "./escalate.ts";
+import { plausibleTime } from "./delay.ts";
+import { getDecision, restoreAnswerEvents, markOvertaken } from "./decisions.ts";
 import { type NewSupervisionEvent, toStored } from "./history.ts";
-import type { Look } from "./look.ts";
+import type { AgentSnapshot } from "./snapshot.ts";
 import { isOver, occurrenceOf } from "./occurrence.ts";
-import type { Decided } from "./tally.ts";
+import type { Decided } from "./counts.ts";
 
-/** again: something was done, so everything is to be looked at anew. */
-export interface NextLook {
+/** again: the step changed something, so the caller must take a new snapshot. */
+export interface NextCheck {
   readonly again: boolean;
-  /** Wall clock; null: when something happens. */
+  /** Wall clock. Null: no deadline; the next event triggers the next check. */
   readonly dueMs: number | null;
 }
 
-const AGAIN: NextLook = { again: true, dueMs: null };
+const AGAIN: NextCheck = { again: true, dueMs: null };
 
-export async function advance(hand: ActContext, look: Look): Promise<NextLook> {
-  if ((await noteProgress(hand, look)) || (await isOvertaken(hand, look))) return AGAIN;
-  if (await mendAnswers(hand.deps, look)) return AGAIN;
-  const open = unfinished(look);
+export async function advance(context: ActContext, snapshot: AgentSnapshot): Promise<NextCheck> {
+  if ((await noteProgress(context, snapshot)) || (await closeOvertaken(context, snapshot))) return AGAIN;
+  if (await restoreAnswerEvents(context.deps, snapshot)) return AGAIN;
+  const open = unfinished(snapshot);
   if (open !== null) {
-    await finishAgain(hand, look, open);
+    await finishUnreported(context, snapshot, open);
     return AGAIN;
   }
-  const answer = await answerIn(hand, look);
+  const answer = await pendingAnswer(context, snapshot);
   if (answer !== null) {
-    await actUpon(hand, look, answer);
+    await carryOutAnswer(context, snapshot, answer);
     return AGAIN;
   }
-  const { decision } = look;
+  const { decision } = snapshot;
   if (decision.do === "nothing") return { again: false, dueMs: null };
   if (decision.do === "wait") return { again: false, dueMs: decision.untilMs };
-  await act(hand, look, decision);
+  await act(context, snapshot, decision);
   return AGAIN;
 }
 
-/** What a person wants done. */
+/** A person's request. */
 export interface UserRequest {
   readonly action: ActionName;
   readonly message: string | null;
   readonly how?: "kill" | "fresh";
   readonly strict?: true;
-  /** Makes it the only one of its kind; absent: the next one. */
+  /** A unique key. Absent: the next free one. */
   readonly key?: string;
 }
 
-export async function actForUser(hand: ActContext, look: Look, wish: UserRequest): Promise<ActResult> {
-  const { agent, attempt, history } = look;
+export async function actForUser(
+  context: ActContext,
+  snapshot: AgentSnapshot,
+  wish: UserRequest,
+): Promise<ActResult> {
+  const { agent, attempt, history } = snapshot;
   const count = history.filter((event) => event.kind === "decided" && event.trigger === "user").length + 1;
   const { key = `${agent.runId}/${attempt}/user/0/${count}`, ...rest } = wish;
-  const decided = await decideUpon(hand, look, { key, trigger: "user", position: 0, ...rest });
-  if (decided === null) return { result: "refused", detail: "somebody else was faster" };
-  return finish(hand, look, decided, "a person decided so");
+  const decided = await storeDecision(context, snapshot, { key, trigger: "user", position: 0, ...rest });
+  if (decided === null) return { result: "refused", detail: "another process acted first" };
+  return carryOutAndReport(context, snapshot, decided, "a person asked for it");
 }
 
 type Due = Extract<NextAction, { do: "act" | "exhausted" }>;
 
-async function act(hand: ActContext, look: Look, decision: Due): Promise<void> {
+async function act(context: ActContext, snapshot: AgentSnapshot, decision: Due): Promise<void> {
   const { key, trigger, position, why } = decision;
   const { action, message } =
     decision.do === "act" ? decision.entry : { action: "escalate" as const, message: null };
-  const decided = await decideUpon(hand, look, { key, trigger, position, action, message });
-  if (decided !== null) await finish(hand, look, decided, why);
+  const decided = await storeDecision(context, snapshot, { key, trigger, position, action, message });
+  if (decided !== null) await carryOutAndReport(context, snapshot, decided, why);
 }
 
-/** Null: that was decided already, and whoever did is at it. */
-async function decideUpon(
-  hand: ActContext,
-  look: Look,
+/** Null: another process stored this decision and carries it out. */
+async function storeDecision(
+  context: ActContext,
+  snapshot: AgentSnapshot,
   what: Omit<Decided, "seq" | "at" | "attempt" | "kind" | "newAttempt">,
 ): Promise<Decided | null> {
   const starts =
-    what.action === "resume" || (what.action === "nudge" && look.agent.definition.mode === "headless");
-  const newAttempt = starts ? look.latest + 1 : null;
-  const at = hand.deps.clock.now();
-  const event = { kind: "decided", at, attempt: look.attempt, ...what, newAttempt } as const;
-  const seq = await append(hand, look, event);
+    what.action === "resume" || (what.action === "nudge" && snapshot.agent.definition.mode === "headless");
+  const newAttempt = starts ? snapshot.latest + 1 : null;
+  const at = context.deps.clock.now();
+  const event = { kind: "decided", at, attempt: snapshot.attempt, ...what, newAttempt } as const;
+  const seq = await append(context, snapshot, event);
   return seq === null ? null : { seq, ...event };
 }
 
-async function finish(hand: ActContext, look: Look, decided: Decided, why: string): Promise<ActResult> {
+async function carryOutAndReport(
+  context: ActContext,
+  snapshot: AgentSnapshot,
+  decided: Decided,
+  why: string,
+): Promise<ActResult> {
   const { key, trigger, action, attempt } = decided;
-  const agent = look.agent.id;
-  hand.note("decided", { agent, attempt, trigger, action, why });
-  const done = await settled(hand, look, decided, why);
-  hand.note("carried out", { agent, attempt, action, ...done });
+  const agent = snapshot.agent.id;
+  context.note("decided", { agent, attempt, trigger, action, why });
+  const done = await resultOf(context, snapshot, decided, why);
+  context.note("carried out", { agent, attempt, action, ...done });
   const { result, detail } = done;
-  await append(hand, look, { kind: "carried_out", at: hand.deps.clock.now(), attempt, key, result, detail });
+  await append(context, snapshot, {
+    kind: "carried_out",
+    at: context.deps.clock.now(),
+    attempt,
+    key,
+    result,
+    detail,
+  });
   return done;
 }
 
-/** A gate may end the supervisor itself. One that keeps doing so must not keep everybody else from being looked after. */
+/** A gate may end the daemon itself. If it does so repeatedly, it must not stop the supervision of other agents. */
 const MOST_GATE_RUNS = 5;
 
-async function finishAgain(hand: ActContext, look: Look, open: Decided): Promise<void> {
+async function finishUnreported(context: ActContext, snapshot: AgentSnapshot, open: Decided): Promise<void> {
   const { key, attempt, action } = open;
-  const before = look.history.filter((event) => event.kind === "begun_again" && event.key === key).length;
-  const at = hand.deps.clock.now();
+  const before = snapshot.history.filter((event) => event.kind === "begun_again" && event.key === key).length;
+  const at = context.deps.clock.now();
   if (action === "gate" && before + 1 >= MOST_GATE_RUNS) {
-    const detail = `the supervisor ended ${MOST_GATE_RUNS} times while it ran`;
-    await append(hand, look, { kind: "carried_out", at, attempt, key, result: "failed", detail });
+    const detail = `the daemon ended ${MOST_GATE_RUNS} times while the gate ran`;
+    await append(context, snapshot, { kind: "carried_out", at, attempt, key, result: "failed", detail });
     return;
   }
   if (action === "gate")
-    await append(hand, look, { kind: "begun_again", at, attempt, key, time: before + 1 });
-  await finish(hand, look, open, reasonOf(look));
+    await append(context, snapshot, { kind: "begun_again", at, attempt, key, time: before + 1 });
+  await carryOutAndReport(context, snapshot, open, reasonOf(snapshot));
 }
 
-/** Why something was decided is not stored: what is the matter now is told instead. */
-function reasonOf({ agent, seen }: Look): string {
+/** The reason of a decision is not stored, so this gives the present situation instead. */
+function reasonOf({ agent, seen }: AgentSnapshot): string {
   const { mode, policy } = agent.definition;
   const found = occurrenceOf(seen, mode, policy.idleAfterMs);
   return "what" in found ? found.what : found.why;
 }
 
-async function settled(hand: ActContext, look: Look, decided: Decided, why: string): Promise<ActResult> {
+async function resultOf(
+  context: ActContext,
+  snapshot: AgentSnapshot,
+  decided: Decided,
+  why: string,
+): Promise<ActResult> {
   const { attempt, newAttempt } = decided;
-  if (newAttempt !== null && newAttempt <= look.latest)
+  if (newAttempt !== null && newAttempt <= snapshot.latest)
     return { result: "ok", detail: `attempt ${newAttempt} was started` };
-  if (attempt < look.attempt)
-    return { result: "refused", detail: `attempt ${attempt} was followed by ${look.attempt}` };
-  return carryOut(hand, look, decided, why);
+  if (attempt < snapshot.attempt)
+    return { result: "refused", detail: `attempt ${attempt} was followed by ${snapshot.attempt}` };
+  return carryOut(context, snapshot, decided, why);
 }
 
-/** A decision that nobody has reported on: whoever made it died. */
-function unfinished({ history }: Look): Decided | null {
+/** A decision without a report: the process that stored it died. */
+function unfinished({ history }: AgentSnapshot): Decided | null {
   const reported = new Set(history.flatMap((event) => (event.kind === "carried_out" ? [event.key] : [])));
   return (
     history.find((event): event is Decided => event.kind === "decided" && !reported.has(event.key)) ?? null
   );
 }
 
-/** Turns that were completed since it was last looked at. */
-async function noteProgress(hand: ActContext, look: Look): Promise<boolean> {
-  const { seen, attempt } = look;
+/** Records turns that were completed since the last check. */
+async function noteProgress(context: ActContext, snapshot: AgentSnapshot): Promise<boolean> {
+  const { seen, attempt } = snapshot;
   const turn =
     seen.is === "live"
       ? seen.observed.turns
       : seen.is === "ended" &&
           seen.outcome.result === "completed" &&
-          look.agent.definition.mode === "headless"
+          snapshot.agent.definition.mode === "headless"
         ? 1
         : 0;
-  // Of those between two looks two are enough to tell: the one that a nudge brought about, and another one.
-  const unknown = [turn - 1, turn].filter((one) => one > 0 && !look.progress.has(`${attempt}/${one}`));
+  // Two turns between checks are enough: the turn that answers a nudge, and one more.
+  const unknown = [turn - 1, turn].filter((one) => one > 0 && !snapshot.progress.has(`${attempt}/${one}`));
   if (!unknown.includes(turn)) return false;
   let noted = false;
   for (const one of unknown) {
-    const event = { kind: "progress", at: hand.deps.clock.now(), attempt, turn: one } as const;
-    noted = (await append(hand, look, event)) !== null || noted;
+    const event = { kind: "progress", at: context.deps.clock.now(), attempt, turn: one } as const;
+    noted = (await append(context, snapshot, event)) !== null || noted;
   }
   return noted;
 }
 
-/** The question to a person, when the agent goes on without an answer. */
-async function isOvertaken(hand: ActContext, look: Look): Promise<boolean> {
-  const { openDecision, outdated, seen } = look;
-  if (outdated !== null) await overtake(hand.deps, outdated);
+/** Closes the question to a person when the agent has continued without an answer. */
+async function closeOvertaken(context: ActContext, snapshot: AgentSnapshot): Promise<boolean> {
+  const { openDecision, outdated, seen } = snapshot;
+  if (outdated !== null) await markOvertaken(context.deps, outdated);
   if (openDecision === null) return outdated !== null;
-  const decision = await getDecision(hand.deps, openDecision);
-  const asked = askedOf(look, openDecision);
+  const decision = await getDecision(context.deps, openDecision);
+  const asked = escalationOf(snapshot, openDecision);
   if (decision === null || asked === undefined) return false;
   const isPast =
-    hasGoneOn(look, decision) ||
-    believed(sinceOf(seen), hand.deps.clock.now()) > asked.at ||
+    hasContinued(snapshot, decision) ||
+    plausibleTime(sinceOf(seen), context.deps.clock.now()) > asked.at ||
     isOver(decision.trigger, seen);
-  if (isPast) await overtake(hand.deps, openDecision);
+  if (isPast) await markOvertaken(context.deps, openDecision);
   return isPast;
 }
 
-function askedOf({ history }: Look, decision: string): Look["history"][number] | undefined {
+function escalationOf(
+  { history }: AgentSnapshot,
+  decision: string,
+): AgentSnapshot["history"][number] | undefined {
   return history.find((event) => event.kind === "escalated" && event.decision === decision);
 }
 
-/** Since the question was asked there is another attempt, or a turn was completed: the answer was meant for what was before. */
-function hasGoneOn(look: Look, { id, attempt }: DecisionRecord): boolean {
-  const asked = askedOf(look, id)?.seq ?? Number.POSITIVE_INFINITY;
-  return look.latest > attempt || look.history.some(({ kind, seq }) => kind === "progress" && seq > asked);
+/** The agent has a new attempt or a completed turn since the question, so an answer no longer fits. */
+function hasContinued(snapshot: AgentSnapshot, { id, attempt }: DecisionRecord): boolean {
+  const asked = escalationOf(snapshot, id)?.seq ?? Number.POSITIVE_INFINITY;
+  return (
+    snapshot.latest > attempt || snapshot.history.some(({ kind, seq }) => kind === "progress" && seq > asked)
+  );
 }
 
-/** When what is the matter now began, where that is certain; a guess moves with every output. */
-function sinceOf(seen: Look["seen"]): number {
+/** When the present state began, if that is certain: the time of a guess moves with every output. */
+function sinceOf(seen: AgentSnapshot["seen"]): number {
   if (seen.is === "ended") return seen.endedAtMs;
   return seen.is === "live" && seen.observed.certain ? seen.observed.sinceMs : Number.NEGATIVE_INFINITY;
 }
 
-interface Answer {
+interface PendingAnswer {
   readonly decision: DecisionRecord;
-  readonly wish: UserRequest & { readonly key: string };
+  readonly request: UserRequest & { readonly key: string };
 }
 
-/** What a person answered and nobody has acted upon yet. */
-async function answerIn({ deps }: ActContext, { agent, history }: Look): Promise<Answer | null> {
+/** A person's answer that is not carried out yet. */
+async function pendingAnswer(
+  { deps }: ActContext,
+  { agent, history }: AgentSnapshot,
+): Promise<PendingAnswer | null> {
   for (const event of history) {
     if (event.kind !== "answered" || event.choice === "dismiss") continue;
     const key = `${agent.runId}/answer/${event.decision}`;
@@ -206,38 +235,53 @@ async function answerIn({ deps }: ActContext, { agent, history }: Look): Promise
     const decision = await getDecision(deps, event.decision);
     if (decision === null) continue;
     const message = decision.choice?.message ?? null;
-    if (event.choice === "fresh") return { decision, wish: { action: "resume", how: "fresh", message, key } };
-    // Continuing a conversation never begins a new one.
+    if (event.choice === "fresh")
+      return { decision, request: { action: "resume", how: "fresh", message, key } };
+    // An answer to continue never starts a new conversation.
     if (event.choice === "resume" || event.choice === "nudge")
-      return { decision, wish: { action: event.choice, message, strict: true, key } };
+      return { decision, request: { action: event.choice, message, strict: true, key } };
     if (event.choice === "done" || event.choice === "fail")
-      return { decision, wish: { action: event.choice, message, key } };
+      return { decision, request: { action: event.choice, message, key } };
   }
   return null;
 }
 
-/** It was decided, or came too late for that. */
-function isKnown(event: Look["history"][number], key: string): boolean {
+/** The answer became a decision, or came too late. */
+function isKnown(event: AgentSnapshot["history"][number], key: string): boolean {
   return (event.kind === "decided" || event.kind === "carried_out") && event.key === key;
 }
 
-/** An answer to what was before changes nothing. */
-async function actUpon(hand: ActContext, look: Look, { decision, wish }: Answer): Promise<void> {
-  const { deps } = hand;
-  if (decision.state === "overtaken" || hasGoneOn(look, decision)) {
-    await overtake(deps, decision.id);
+/** An outdated answer changes nothing. */
+async function carryOutAnswer(
+  context: ActContext,
+  snapshot: AgentSnapshot,
+  { decision, request }: PendingAnswer,
+): Promise<void> {
+  const { deps } = context;
+  if (decision.state === "overtaken" || hasContinued(snapshot, decision)) {
+    await markOvertaken(deps, decision.id);
     const at = deps.clock.now();
     const report = { result: "refused", detail: TOO_LATE } as const;
-    await append(hand, look, { kind: "carried_out", at, attempt: look.attempt, key: wish.key, ...report });
+    await append(context, snapshot, {
+      kind: "carried_out",
+      at,
+      attempt: snapshot.attempt,
+      key: request.key,
+      ...report,
+    });
     return;
   }
-  const { result } = await actForUser(hand, look, wish);
-  const latest = (await deps.store.getRun(look.agent.runId))?.attempts ?? 0;
-  if (result === "refused" && latest > look.latest) await overtake(deps, decision.id);
+  const { result } = await actForUser(context, snapshot, request);
+  const latest = (await deps.store.getRun(snapshot.agent.runId))?.attempts ?? 0;
+  if (result === "refused" && latest > snapshot.latest) await markOvertaken(deps, decision.id);
 }
 
-const TOO_LATE = "the agent has gone on since it was asked, so nothing was done";
+const TOO_LATE = "the agent has continued since the question, so nothing was done";
 
-function append({ deps }: ActContext, { agent }: Look, event: NewSupervisionEvent): Promise<number | null> {
+function append(
+  { deps }: ActContext,
+  { agent }: AgentSnapshot,
+  event: NewSupervisionEvent,
+): Promise<number | null> {
   return deps.store.appendEvent(toStored(agent.runId, event));
 }

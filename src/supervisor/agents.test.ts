@@ -74,6 +74,6 @@ test("an agent whose option held a secret is not started by a process that has o
   expect(await finishStart(deps, record)).toBe(false);
   expect((await getAgent(deps, agent.id))?.record).toMatchObject({
     phase: "failed",
-    reason: expect.stringContaining("an option held a secret, which is not stored"),
+    reason: expect.stringContaining("an option contained a secret, which Reprise does not store"),
   });
 });

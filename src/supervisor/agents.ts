@@ -1,12 +1,12 @@
 /**
- * Supervised agents as they are kept: the document, its ends, and the first start of one.
+ * Supervised agents in the store: their documents, their ends, and their first start.
  *
- * A document changes by compare-and-set. It is written before anything is started, with the run id already chosen, so
- * that a crash in between leaves an agent that the next daemon starts, and never two of them.
+ * A document changes by compare-and-set. Reprise writes it, with the run id, before it starts the agent: after a crash in
+ * between, the next daemon starts that agent, and never a second one.
  */
 import { isDirectory, readAgentFile, saveAgentFile, storableAgent } from "../state/state.ts";
 import { Fault } from "../core/faults.ts";
-import { isSelected, makeRunId, parseSelector, readSelector } from "../core/ids.ts";
+import { makeRunId } from "../core/ids.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { AgentDefinition, RunbookSource } from "../core/runbook.ts";
 import type { AgentPhase, AgentRecord } from "../core/supervision.ts";
@@ -15,17 +15,18 @@ import { assertReachable, type Deps, type Limits, stopRun } from "../run/run.ts"
 import { forgetAgent, removeRun } from "../run/clean.ts";
 import { selectRun } from "../run/select.ts";
 import type { Document } from "../store/store.ts";
-import { runOf } from "./look.ts";
+import { runOf } from "./snapshot.ts";
 import { startCommand } from "./pipelines.ts";
 import { argsOf, lacksOptions, redactorOf, refuseSecretAgent } from "./secrets.ts";
+import { selectOne } from "./selection.ts";
 
-/** A record with the version that a change is made from. */
+/** A record, and the version that a change must be based on. */
 export interface StoredAgent {
   readonly record: AgentRecord;
   readonly version: number;
 }
 
-/** How long a headless agent may give no sign of life before its attempt is ended. */
+/** How long a headless agent may be silent before Reprise ends its attempt. */
 const IDLE_LIMIT_MS = 15 * 60_000;
 
 export async function getAgent(deps: Deps, id: string): Promise<StoredAgent | null> {
@@ -42,46 +43,18 @@ export async function listAgents(
 }
 
 function readAgent(document: Document): StoredAgent {
-  // Written by us alone, with a checksum; `agent.json`, which others may edit, is checked where it is read.
+  // Only Reprise writes documents, with a checksum; `agent.json` is checked where it is read.
   return { record: document.data as unknown as AgentRecord, version: document.version };
 }
 
-const AGENTS = { a: "an agent's handle", list: "reprise agent list --all" };
-
-/** A handle, a prefix of 4 to 7 characters that fits one agent, or the id of its run. */
+/** `given`: a handle, a unique prefix of 4 to 7 characters, or the id of the agent's run. */
 export async function selectAgent(deps: Deps, given: string): Promise<StoredAgent> {
-  const agents = await listAgents(deps);
-  const isName = agents.some(({ record }) => record.definition.name === given);
-  const selector = isName ? readSelector(given) : parseSelector(given, AGENTS);
-  const fitting =
-    selector === null ? [] : agents.filter(({ record }) => isSelected(selector, record.id, record.runId));
-  const [only, ...others] = fitting;
-  if (only === undefined) throw unknownAgent(given, agents);
-  if (others.length === 0) return only;
-  const handles = fitting.map(({ record }) => record.id);
-  throw new Fault(
-    "handle_ambiguous",
-    `${given} fits ${handles.length} agents: ${handles.join(", ")}. Type more characters.`,
-    { facts: { given, handles } },
-  );
-}
-
-function unknownAgent(given: string, agents: readonly StoredAgent[]): Fault {
-  const named = agents
-    .filter(({ record }) => record.definition.name === given)
-    .map(({ record }) => record.id);
-  const hint =
-    named.length === 0
-      ? "`reprise agent list --all` shows the agents there are."
-      : `That is a name; its agents: ${named.join(", ")}.`;
-  return new Fault("handle_unknown", `There is no agent ${JSON.stringify(given.slice(0, 80))}. ${hint}`, {
-    facts: { given: given.slice(0, 80) },
-  });
+  return selectOne("agent", given, await listAgents(deps));
 }
 
 /**
- * Removes an agent that has ended, with its run and what was asked about it. Null: it never had a run, or that was removed
- * before. `run_busy`: it is supervised, or its process lives.
+ * Removes an ended agent with its run and its decisions. Null: it had no run. Throws `run_busy` for an active agent or a
+ * live process.
  */
 export async function removeAgent(deps: Deps, { record }: StoredAgent): Promise<RunRecord | null> {
   const { id, runId, phase } = record;
@@ -95,7 +68,7 @@ export async function removeAgent(deps: Deps, { record }: StoredAgent): Promise<
   return run;
 }
 
-/** The record after the change; null: somebody was faster, or it has ended already. */
+/** The changed record. Null: the agent had already ended. */
 export async function endAgent(
   deps: Deps,
   id: string,
@@ -109,18 +82,18 @@ export async function endAgent(
     const why = redactorOf(deps, found.record.definition)(reason).slice(0, 1_000);
     const record: AgentRecord = { ...found.record, phase, reason: why, endedAt };
     if ((await save(deps, record, found.version)) === null) continue;
-    keepFile(deps, record);
+    writeAgentFile(deps, record);
     return record;
   }
 }
 
-/** An agent that had ended is supervised again. Null: somebody was faster. */
+/** Makes an ended agent active again. Null: another process changed it first. */
 export async function reopenAgent(deps: Deps, found: StoredAgent): Promise<StoredAgent | null> {
   if (found.record.phase === "active") return found;
   const record: AgentRecord = { ...found.record, phase: "active", reason: null, endedAt: null };
   const version = await save(deps, record, found.version);
   if (version === null) return null;
-  keepFile(deps, record);
+  writeAgentFile(deps, record);
   return { record, version };
 }
 
@@ -132,23 +105,23 @@ async function save(deps: Deps, record: AgentRecord, expected: number | null): P
   );
 }
 
-/** `agent.json` follows the document; one that is missing is written when the agent is looked at again. */
-function keepFile(deps: Deps, record: AgentRecord): void {
+/** `agent.json` follows the document. If it is missing, the next check of the agent writes it. */
+function writeAgentFile(deps: Deps, record: AgentRecord): void {
   const directory = directoryOf(deps, record);
   if (!isDirectory(directory)) return;
   try {
     saveAgentFile(directory, record);
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
-    deps.log.warn(`agent.json of ${record.id} was not written: ${error.message}`);
+    deps.log.warn(`agent.json of agent ${record.id} could not be written: ${error.message}`);
   }
 }
 
-/** After a crash between the two, the document has no file beside the run. One that is damaged is left as it is (I9). */
-export async function mendFile(deps: Deps, record: AgentRecord): Promise<void> {
+/** Writes an `agent.json` that is missing after a crash. Leaves a damaged file as it is (I9). */
+export async function restoreAgentFile(deps: Deps, record: AgentRecord): Promise<void> {
   const directory = directoryOf(deps, record);
   try {
-    if (isDirectory(directory) && (await readAgentFile(directory)) === null) keepFile(deps, record);
+    if (isDirectory(directory) && (await readAgentFile(directory)) === null) writeAgentFile(deps, record);
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
     deps.log.warn(error.message);
@@ -165,7 +138,7 @@ export interface StartOptions {
   readonly trustCwd?: boolean;
 }
 
-/** Records the agent and starts its first attempt. A start that is refused ends the record, and is thrown. */
+/** Records the agent and starts its first attempt. If the start is refused, ends the record and throws the Fault. */
 export async function startAgent(
   deps: Deps,
   definition: AgentDefinition,
@@ -189,7 +162,7 @@ export async function startAgent(
     createdAt: new Date(deps.clock.now()).toISOString(),
     endedAt: null,
   };
-  await using _starting = await holdStart(deps, id);
+  await using _starting = await acquireStart(deps, id);
   const known = { ...record, definition: { ...definition, args: argsOf(deps, definition).args } };
   const stored = storableAgent(known, redactorOf(deps, definition));
   if ((await save(deps, stored, null)) === null)
@@ -201,16 +174,16 @@ export async function startAgent(
 }
 
 /**
- * Starts an agent whose record has no run: whoever recorded it died before. False: that process is still at it, or
- * somebody has been faster.
+ * Starts an agent whose record has no run, because the process that recorded it died. False: that process still lives,
+ * or another one started the agent first.
  */
 export async function finishStart(deps: Deps, record: AgentRecord): Promise<boolean> {
-  const hold = await tryHoldStart(deps, record.id);
+  const hold = await tryAcquireStart(deps, record.id);
   if (hold === null) return false;
   try {
     if ((await deps.store.getRun(record.runId)) !== null || !(await isActive(deps, record))) return false;
     if (lacksOptions(record.definition)) {
-      const why = `it was never started, and an option held a secret, which is not stored. Start it again: ${await startCommand(deps, record)}`;
+      const why = `it never started, and an option contained a secret, which Reprise does not store. Start it again: ${await startCommand(deps, record)}`;
       await endAgent(deps, record.id, "failed", why);
       return false;
     }
@@ -221,17 +194,17 @@ export async function finishStart(deps: Deps, record: AgentRecord): Promise<bool
   }
 }
 
-/** `record` has the secret variables as well, which `stored` has not. */
+/** `record` has the secret variables; `stored` has none. */
 async function launchFirst(deps: Deps, record: AgentRecord, stored: AgentRecord): Promise<void> {
   try {
     await launchHolder(deps, startRequest(deps, record));
   } catch (error) {
-    // Another process may be starting it right now, and has the run already.
+    // Another process may have the run, because it starts the agent at the same time.
     if (error instanceof Fault && error.code !== "run_busy" && error.code !== "session_busy")
-      await endAgent(deps, record.id, "failed", `it could not be started: ${error.message}`);
+      await endAgent(deps, record.id, "failed", `it did not start: ${error.message}`);
     throw error;
   }
-  keepFile(deps, stored);
+  writeAgentFile(deps, stored);
   await endIfStopped(deps, record);
 }
 
@@ -281,25 +254,25 @@ export function agentAttemptOptions(
 }
 
 /**
- * Ends the supervision, then the agent. False: it had ended already. Where no signal reaches the agent's process, nothing is
- * changed: it would work on without supervision.
+ * Ends the supervision, then the agent. False: it had already ended. Changes nothing if no signal can reach the agent's
+ * process, which would continue unsupervised.
  */
 export async function stopAgent(deps: Deps, id: string, reason = "stopped by the user"): Promise<boolean> {
   const found = await getAgent(deps, id);
   if (found?.record.phase === "active")
     await assertReachable(deps, { handle: id, runId: found.record.runId });
   const ended = await endAgent(deps, id, "stopped", reason);
-  // Whoever stopped it may have died before its process was ended.
+  // An earlier stop may have died before it ended the process.
   const record = ended ?? (await getAgent(deps, id))?.record;
-  // A run that is interrupted may have left processes that no owner ends any more.
+  // An interrupted run may have left processes that no owner ends.
   if (record?.phase === "stopped" && (await deps.store.getRun(record.runId)) !== null)
     await stopRun(deps, record.runId, (text) => deps.log.info(text));
   return ended !== null;
 }
 
 /**
- * The process of an agent that has ended must not go on. One that ends by itself is left to it. SIGTERM: nobody wants
- * the agent to end, only its process; what follows from that is the runbook's.
+ * Ends the process of an agent, if it runs. SIGTERM ends only the process: the attempt is interrupted, and the runbook
+ * decides what follows.
  */
 export async function endRun(
   deps: Deps,
@@ -315,14 +288,14 @@ export async function isActive(deps: Deps, { id }: AgentRecord): Promise<boolean
   return (await getAgent(deps, id))?.record.phase === "active";
 }
 
-/** A person may have stopped it while its process was being started. */
+/** A person may have stopped the agent while its process started. */
 export async function endIfStopped(deps: Deps, agent: AgentRecord): Promise<void> {
   if (!(await isActive(deps, agent))) await endRun(deps, agent);
 }
 
 /**
- * Ends what a person has stopped and what lives all the same: whoever stopped it died before its process was ended. One
- * that was begun later, by hand, is left alone.
+ * Ends live processes of stopped agents, which remain if the stopping process died. Leaves alone an attempt that a
+ * person started by hand after the stop.
  */
 export async function finishStops(deps: Deps): Promise<void> {
   for (const run of await deps.store.listRuns({ status: "running", limit: Number.POSITIVE_INFINITY })) {
@@ -337,7 +310,7 @@ function assertName(name: string): void {
   if (/^[a-z0-9][a-z0-9-]{0,63}$/.test(name)) return;
   throw new Fault(
     "usage",
-    `${JSON.stringify(name.slice(0, 80))} is no agent name: lower-case letters, digits and -, 64 at most, beginning with a letter or digit.`,
+    `${JSON.stringify(name.slice(0, 80))} is not a valid agent name. Use lower-case letters, digits and -, at most 64, with a letter or digit first.`,
     { facts: { given: name.slice(0, 80) } },
   );
 }
@@ -350,14 +323,18 @@ async function freeHandle(deps: Deps): Promise<string> {
   }
 }
 
-/** Tells a daemon that somebody is about to start it. */
-async function holdStart(deps: Deps, id: string): Promise<AsyncDisposable> {
-  const hold = await tryHoldStart(deps, id);
-  if (hold === null) throw new Fault("run_busy", `Another process starts agent ${id} right now.`);
+/** Takes the start lease, so that no daemon starts the agent at the same time. */
+async function acquireStart(deps: Deps, id: string): Promise<AsyncDisposable> {
+  const hold = await tryAcquireStart(deps, id);
+  if (hold === null)
+    throw new Fault(
+      "run_busy",
+      `Another process is starting agent ${id}. Look at it: reprise agent show ${id}`,
+    );
   return hold;
 }
 
-async function tryHoldStart(deps: Deps, id: string): Promise<AsyncDisposable | null> {
+async function tryAcquireStart(deps: Deps, id: string): Promise<AsyncDisposable | null> {
   const key = `agent:${id}`;
   const owner = { ...deps.processes.owner(), machine: deps.machine, renewedAtMs: deps.clock.now() };
   const answer = await deps.store.acquireLease(key, owner, (other) => deps.processes.isAlive(other));

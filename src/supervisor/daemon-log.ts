@@ -1,4 +1,4 @@
-/** The daemon's log: one JSON object a line, begun anew at 5 MB with the one before beside it. */
+/** The daemon log: one JSON object per line. At 5 MB it becomes `d.log.1`, and a new file starts. */
 import { closeSync, fstatSync, renameSync } from "node:fs";
 import { openLog, writeFully } from "../state/state.ts";
 import type { Clock, Log } from "../core/deps.ts";
@@ -7,11 +7,11 @@ const MAX_BYTES = 5 * 1024 * 1024;
 const MAX_LINE = 4_000;
 
 export interface DaemonLog extends Log {
-  /** An event with facts. Texts of agents are cut; whoever shows the log makes it harmless. */
+  /** An event with facts. The facts may hold text of agents: the reader of the log makes it harmless. */
   note(what: string, facts?: Readonly<Record<string, unknown>>): void;
 }
 
-/** A disk that refuses takes no log; that must not stop anything. */
+/** A failed write loses the line and must not stop the daemon. */
 export function openDaemonLog(path: string, clock: Clock, pid: number): DaemonLog {
   let fd: number | null = null;
   let size = 0;
@@ -34,7 +34,7 @@ export function openDaemonLog(path: string, clock: Clock, pid: number): DaemonLo
       if (fd !== null) writeFully(fd, bytes);
       size += bytes.length;
     } catch {
-      // A full disk, or a directory that is gone.
+      // A full disk, or a missing directory.
     }
   };
   return {

@@ -1,8 +1,8 @@
 /**
- * The daemon: one process that watches every agent of a state directory and does what their runbooks say.
+ * The daemon: one process that watches every agent of a state directory and acts by the runbooks.
  *
- * Disposable. It holds no agent and keeps nothing but what the store has: killed at any moment, the next one finds
- * everything again. Only one runs, by a lock that the kernel releases.
+ * It holds no agent, and the store has everything it knows, so it may be killed at any moment and the next daemon
+ * continues. A lock that the kernel releases allows one daemon.
  */
 import { randomBytes } from "node:crypto";
 import { lstatSync } from "node:fs";
@@ -13,18 +13,18 @@ import { Fault } from "../core/faults.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { fieldIn, type JsonObject, numberIn, stringIn } from "../lib/json.ts";
 import { type Channel, listen, type Method } from "../ipc/ipc.ts";
-import { type Deps } from "../run/run.ts";
+import type { Deps } from "../run/run.ts";
 import { finishRemovals } from "../run/clean.ts";
 import { lockFile } from "../store/store.ts";
 import { type ActResult, gateMarker } from "./act.ts";
 import { actForUser } from "./advance.ts";
 import { finishStops, getAgent, startAgent, stopAgent } from "./agents.ts";
-import { bringBack } from "./bring-back.ts";
-import { type DaemonAnswer, daemonPlaces, findDaemon, spawnDaemon } from "./client.ts";
+import { resumeAgent } from "./agent-resume.ts";
+import { type DaemonAnswer, daemonPlaces, findDaemon, spawnDaemon } from "./daemon-client.ts";
 import type { DaemonLog } from "./daemon-log.ts";
-import { PipelineDriver } from "./drive.ts";
-import { getDecision } from "./escalate.ts";
-import { Roster } from "./roster.ts";
+import { PipelineDriver } from "./pipeline-driver.ts";
+import { getDecision } from "./decisions.ts";
+import { WatchedAgents } from "./watched-agents.ts";
 import { refuseSecretMessage } from "./secrets.ts";
 
 export interface DaemonOptions {
@@ -34,19 +34,19 @@ export interface DaemonOptions {
 
 const TICK_MS = 1_000;
 const SWEEP_MS = 30_000;
-/** A clock that moved by so much more than time passed: the machine slept, or somebody set it. */
+/** A larger difference between wall clock and elapsed time: the machine slept, or someone set the clock. */
 const JUMP_MS = 10_000;
-/** A tick that comes so late: we were stopped, and what was said meanwhile is heard before anything is judged. */
+/** After a tick this late, the daemon was suspended: it reads the holders' reports before it decides. */
 const LATE_MS = 5_000;
 const BETWEEN_STARTS_MS = 1_000;
-/** What it stands on is looked after so often; it begins anew at most that often, too. */
+/** How often the daemon checks its own files, and so how often it restarts at most. */
 const GUARD_MS = 10_000;
-/** A deed that is under way when its agent is stopped notices that so soon. */
+/** How long a stop waits for an action that is under way. */
 const STOP_MS = 20_000;
 
 /**
- * Resolves when it was asked to stop, or when what it stands on was taken away; then another one has been started that
- * begins with what is there. Faults: another one runs, or there is no place for the socket.
+ * Resolves when the daemon was asked to stop, or has lost its files; in the second case it has started a new daemon.
+ * Faults: another daemon runs, or the socket's path is too long.
  */
 export async function runDaemon(deps: Deps, options: DaemonOptions): Promise<void> {
   assertOwnState(deps);
@@ -59,11 +59,11 @@ export async function runDaemon(deps: Deps, options: DaemonOptions): Promise<voi
   } finally {
     lock.release();
   }
-  if (end === "begin_anew") spawnDaemon(deps, daemonPlaces(deps).log);
+  if (end === "restart") spawnDaemon(deps, daemonPlaces(deps).log);
 }
 
 type Places = ReturnType<typeof daemonPlaces>;
-type End = "stopped" | "begin_anew";
+type End = "stopped" | "restart";
 
 async function serve(deps: Deps, { version, log }: DaemonOptions, places: Places): Promise<End> {
   const sinceMs = deps.clock.now();
@@ -73,7 +73,7 @@ async function serve(deps: Deps, { version, log }: DaemonOptions, places: Places
   const token = randomBytes(32).toString("hex");
   writeAtomic(places.token, `${token}\n`);
   const { pid } = deps.processes.self();
-  const status = () => ({ pid, sinceMs, version, agents: watch.roster.views() });
+  const status = () => ({ pid, sinceMs, version, agents: watch.agents.views() });
   const methods = {
     ...methodsFor(deps, watch, sinceMs),
     status,
@@ -87,7 +87,7 @@ async function serve(deps: Deps, { version, log }: DaemonOptions, places: Places
   log.note("started", { version });
   void watch.begin();
   const ticking = setInterval(() => watch.tick(), TICK_MS);
-  const ground = groundOf(deps, places, { token, channel });
+  const ground = integrityCheck(deps, places, { token, channel });
   const guarding = setInterval(() => {
     void ground().then((lost) => {
       if (lost === null) return;
@@ -99,110 +99,110 @@ async function serve(deps: Deps, { version, log }: DaemonOptions, places: Places
   clearInterval(ticking);
   clearInterval(guarding);
   await watch.close();
-  log.note(end === "stopped" ? "stopped" : "begins anew");
+  log.note(end === "stopped" ? "stopped" : "restarts");
   return end;
 }
 
-interface Lost {
+interface Failure {
   readonly end: End;
   readonly why: string;
 }
 
 /**
- * What a daemon stands on: state directory, lock, socket, token, index. A socket or a token that was removed is made
- * again. Without its own lock it may not be the only one, and an index that was removed under it cannot be opened
- * again in this process: it would answer, and watch nobody.
+ * Checks the daemon's state directory, lock, socket, token and index. Creates a removed socket or token again. Without
+ * its lock, a second daemon may run. A replaced index cannot be opened again in this process, which would then watch no
+ * agent. Both need a new process.
  */
-function groundOf(
+function integrityCheck(
   deps: Deps,
   places: Places,
   { token, channel }: { readonly token: string; readonly channel: Pick<Channel, "renew"> },
-): () => Promise<Lost | null> {
+): () => Promise<Failure | null> {
   const lockAt = () => fileAt(places.lock);
   const ours = lockAt();
   return async () => {
-    if (!isDirectory(deps.state.root)) return { end: "stopped", why: "the state directory is gone" };
-    if (lockAt() !== ours) return { end: "begin_anew", why: `${places.lock} was removed` };
+    if (!isDirectory(deps.state.root)) return { end: "stopped", why: "the state directory no longer exists" };
+    if (lockAt() !== ours) return { end: "restart", why: `${places.lock} was removed` };
     if (!isDirectory(dirname(places.socket)))
-      return { end: "begin_anew", why: `${dirname(places.socket)} was removed` };
+      return { end: "restart", why: `${dirname(places.socket)} was removed` };
     try {
       await channel.renew();
       if (fileAt(places.token) === null) writeAtomic(places.token, `${token}\n`);
       const noted = generationMark(deps.state.root).read();
       if ((await deps.store.generation()) < noted)
-        return { end: "begin_anew", why: "the index was replaced by an older one" };
+        return { end: "restart", why: "the index was replaced by an older one" };
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
-      return error.code === "index_damaged" ? { end: "begin_anew", why: error.message } : null;
+      return error.code === "index_damaged" ? { end: "restart", why: error.message } : null;
     }
     return null;
   };
 }
 
-/** Which file is there; null: none. By its path alone: opening the lock's file would give the lock away. */
+/** Identifies the file at a path. Null: missing. Never opens it: closing the lock's file would release the lock. */
 function fileAt(path: string): string | null {
   const stats = lstatSync(path, { throwIfNoEntry: false });
   return stats === undefined ? null : `${stats.dev}:${stats.ino}`;
 }
 
-/** Agents and pipelines of one state directory, looked at when their time comes. */
+/** Checks the agents and pipelines of one state directory when they are due. */
 class Supervision {
-  readonly roster: Roster;
+  readonly agents: WatchedAgents;
   readonly #pipelines: PipelineDriver;
   readonly #deps: Deps;
   readonly #log: DaemonLog;
-  readonly #pulse: Pulse;
-  /** By the monotonic clock. */
+  readonly #pulse: ClockWatch;
+  /** On the monotonic clock. */
   #sweptAt: number;
 
   constructor(deps: Deps, log: DaemonLog) {
     this.#deps = deps;
     this.#log = log;
-    this.#pulse = new Pulse(deps);
+    this.#pulse = new ClockWatch(deps);
     this.#sweptAt = deps.clock.mono();
     const mayStart = throttle(deps);
-    this.roster = new Roster(deps, {
+    this.agents = new WatchedAgents(deps, {
       log,
       mayStart,
       clockJumpMs: () => this.#pulse.jumpedAtMs,
-      ended: () => void this.#try(() => this.#pipelines.look()),
+      ended: () => void this.#try(() => this.#pipelines.check()),
     });
     this.#pipelines = new PipelineDriver(deps, {
       start: async (definition, source, options) => {
         await mayStart();
         const agent = await startAgent(deps, definition, source, options);
-        void this.roster.look(agent.id);
+        void this.agents.check(agent.id);
         return agent;
       },
       stop: (id, reason) => stopAgent(deps, id, reason),
     });
   }
 
-  /** What a crash left half done, and everything else. */
+  /** Finishes interrupted stops and removals, and checks everything. */
   async begin(): Promise<void> {
     const unfinished = [finishStops, finishRemovals].map((finish) => this.#try(() => finish(this.#deps)));
     await Promise.all([...unfinished, this.sweep()]);
   }
 
   tick(): void {
-    // Stopped for a while: what holders said meanwhile is heard first.
+    // After a suspension, the holders' reports come first.
     if (!this.#pulse.tick()) return;
-    this.roster.tick();
+    this.agents.tick();
     if (this.#deps.clock.mono() - this.#sweptAt >= SWEEP_MS) void this.sweep();
   }
 
   async sweep(): Promise<void> {
     this.#sweptAt = this.#deps.clock.mono();
-    // A look at an agent may last as long as its gate: pipelines do not wait for it.
-    await Promise.all([this.#try(() => this.#pipelines.look()), this.#try(() => this.roster.sweep())]);
+    // The check of an agent may last as long as its gate; pipelines do not wait for it.
+    await Promise.all([this.#try(() => this.#pipelines.check()), this.#try(() => this.agents.sweep())]);
   }
 
   async close(): Promise<void> {
-    await this.roster.close();
+    await this.agents.close();
     await this.#pipelines.stop();
   }
 
-  /** The index may be busy or full: the next sweep is soon. */
+  /** The index may be busy or full; the next sweep follows soon. */
   async #try(work: () => Promise<void>): Promise<void> {
     try {
       await work();
@@ -214,15 +214,15 @@ class Supervision {
 }
 
 function methodsFor(deps: Deps, watch: Supervision, sinceMs: number): Record<string, Method> {
-  const { roster } = watch;
-  const told = new Set<string>();
+  const { agents } = watch;
+  const reported = new Set<string>();
   return {
     poke: (params) => {
       const id = stringIn(params, "id");
-      void (id === undefined ? watch.sweep() : roster.look(id));
+      void (id === undefined ? watch.sweep() : agents.check(id));
     },
     resume: async (params) => {
-      const { result, ...rest } = await bringBack({ deps, roster, sinceMs, told }, agentIn(params), {
+      const { result, ...rest } = await resumeAgent({ deps, agents, sinceMs, reported }, agentIn(params), {
         kill: fieldIn(params, "kill") === true,
         ended: fieldIn(params, "ended") === true,
         wasActive: fieldIn(params, "wasActive") === true,
@@ -231,34 +231,37 @@ function methodsFor(deps: Deps, watch: Supervision, sinceMs: number): Record<str
       });
       return { done: result === "resumed" || result === "restarted" || result === "told", result, ...rest };
     },
-    stop: (params) => stop(deps, roster, agentIn(params)),
+    stop: (params) => stop(deps, agents, agentIn(params)),
     send: async (params) => {
       const message = stringIn(params, "message") ?? "";
       const id = agentIn(params);
       const agent = await getAgent(deps, id);
       if (agent !== null) refuseSecretMessage(deps, agent.record.definition, message);
       return answer(
-        await roster.ask(id, (hand, look) => actForUser(hand, look, { action: "nudge", message })),
+        await agents.ask(id, (context, snapshot) =>
+          actForUser(context, snapshot, { action: "nudge", message }),
+        ),
       );
     },
-    resolve: (params) => carryOutAnswer(deps, roster, stringIn(params, "decision") ?? ""),
+    resolve: (params) => carryOutAnswer(deps, agents, stringIn(params, "decision") ?? ""),
   };
 }
 
-/** Not in turn with other deeds: one that takes long, or is about to start a process, is ended with it. */
-async function stop(deps: Deps, roster: Roster, id: string): Promise<DaemonAnswer> {
+/** Does not wait for other actions of the agent: a long action, or a start, ends with the stop. */
+async function stop(deps: Deps, agents: WatchedAgents, id: string): Promise<DaemonAnswer> {
   const done = await stopAgent(deps, id);
-  if (!done) return { done, why: "it has ended already" };
+  if (!done) return { done, why: "it has already ended" };
   const record = (await getAgent(deps, id))?.record;
   if (record !== undefined) await deps.processes.endTree(null, gateMarker(record), "terminate");
-  await Promise.race([roster.look(id), sleep(STOP_MS, undefined, { ref: false })]);
+  await Promise.race([agents.check(id), sleep(STOP_MS, undefined, { ref: false })]);
   return { done, why: "stopped" };
 }
 
-async function carryOutAnswer(deps: Deps, roster: Roster, id: string): Promise<DaemonAnswer> {
+async function carryOutAnswer(deps: Deps, agents: WatchedAgents, id: string): Promise<DaemonAnswer> {
   const decision = await getDecision(deps, id);
-  if (decision === null) throw new Fault("handle_unknown", `There is no decision ${id}.`);
-  await roster.look(decision.agentId);
+  if (decision === null)
+    throw new Fault("handle_unknown", `There is no decision ${id}. Run: reprise decisions list`);
+  await agents.check(decision.agentId);
   const events = await deps.store.listEvents(decision.runId);
   const done = events.find(({ key }) => key === `${decision.runId}/answer/${id}/carried_out`);
   if (done === undefined) return { done: true, why: "left as it is" };
@@ -271,11 +274,11 @@ function answer({ result, detail }: ActResult): DaemonAnswer {
 
 function agentIn(params: JsonObject): string {
   const id = stringIn(params, "id");
-  if (id === undefined || !/^[0-9a-f]{8}$/.test(id)) throw new Fault("usage", "Which agent?");
+  if (id === undefined || !/^[0-9a-f]{8}$/.test(id)) throw new Fault("usage", "Missing agent id.");
   return id;
 }
 
-/** One process a second, whoever asks. */
+/** One new process per second, for all agents together. */
 function throttle(deps: Deps): () => Promise<void> {
   let next = 0;
   return async () => {
@@ -286,7 +289,7 @@ function throttle(deps: Deps): () => Promise<void> {
   };
 }
 
-class Pulse {
+class ClockWatch {
   readonly #deps: Deps;
   #wall: number;
   #mono: number;
@@ -298,7 +301,7 @@ class Pulse {
     this.#mono = deps.clock.mono();
   }
 
-  /** False: this tick came so late that the world is heard first. */
+  /** False: the tick came late, so reports come before decisions. */
   tick(): boolean {
     const [wall, mono] = [this.#deps.clock.now(), this.#deps.clock.mono()];
     const passed = mono - this.#mono;
@@ -316,7 +319,7 @@ async function alreadyRunning(deps: Deps): Promise<Fault> {
       ? ""
       : ` (pid ${other.pid}, for ${formatDuration(deps.clock.now() - other.sinceMs)}, version ${other.version})`;
   await other?.[Symbol.asyncDispose]();
-  return new Fault("run_busy", `The supervisor is running already${who}.`, {
+  return new Fault("run_busy", `The daemon is already running${who}.`, {
     facts: { pid: other?.pid ?? null },
   });
 }

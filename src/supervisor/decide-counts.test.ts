@@ -1,4 +1,4 @@
-/** How often the entries of a ladder act: a gate once per occurrence, nudges until a turn that they did not bring about. */
+/** How often entries act: a gate once per occurrence, nudges until a turn that they did not bring about. */
 import { expect, test } from "vitest";
 import {
   agentLike,
@@ -49,8 +49,8 @@ const pushed = (entries: readonly PolicyEntry[], most: number) => {
 };
 
 test("a gate that fails runs once each time, then the next entry acts, however many attempts it has", () => {
-  const ladder = [entry("gate", { attempts: 4 }), entry("nudge", { attempts: 2 }), entry("fail")];
-  expect(pushed(ladder, 6)).toEqual(["gate", "nudge", "gate", "nudge", "gate", "fail"]);
+  const entries = [entry("gate", { attempts: 4 }), entry("nudge", { attempts: 2 }), entry("fail")];
+  expect(pushed(entries, 6)).toEqual(["gate", "nudge", "gate", "nudge", "gate", "fail"]);
 });
 
 test("the turn after a nudge gives no three more attempts; every other completed turn does", () => {

@@ -41,14 +41,14 @@ const exhausted = (trigger: string, position: number, why: RegExp) => ({
   why: expect.stringMatching(why) as string,
 });
 
-describe("a UI that does not get past its start", () => {
+describe("a UI that is stuck at its start", () => {
   const agent = agentLike({ on: { prompt: [entry("done")], dead: [entry("resume")] } });
   const starting = (ms: number, rest = {}) => live({ state: "starting" }, ago(ms), rest);
   table({
     "has two minutes": [{ seen: starting(MINUTE), agent }, wait(T0 + MINUTE, "escalate")],
     "and then a person is asked, whatever on_prompt says": [
       { seen: starting(2 * MINUTE), agent },
-      exhausted("prompt", 1, /does not get past its start/),
+      exhausted("prompt", 1, /is stuck at its start/),
     ],
     once: [
       {
@@ -77,7 +77,7 @@ describe("a start that comes to nothing", () => {
     "is tried again": [missing(3), act("dead", 0, "resume", 4)],
     "five times at most, a failed attempt included, with the reason": [
       missing(4),
-      exhausted("dead", 1, /failed too often without getting anywhere: its last words$/),
+      exhausted("dead", 1, /failed too often without a completed turn: its last words$/),
     ],
     "says why also where the runbook allows no more": [
       missing(1, 1),

@@ -20,9 +20,9 @@ import {
   trouble,
 } from "../../test/supervision.ts";
 import { decide, type SupervisionFacts } from "./decide.ts";
-import { chanceOf } from "./delay.ts";
-import { endedAttempt, type ProcessSight } from "./occurrence.ts";
-import { inFlight } from "./tally.ts";
+import { jitterOf } from "./delay.ts";
+import { endedAttempt, type ProcessState } from "./occurrence.ts";
+import { inFlight } from "./counts.ts";
 import { attemptLike, runLike } from "../../test/contracts/store-samples.ts";
 
 type Rows = Record<string, [given: Partial<SupervisionFacts> & Pick<SupervisionFacts, "seen">, then: object]>;
@@ -90,7 +90,7 @@ test("a decision has all its parts", () => {
 });
 
 describe("every trigger with every action", () => {
-  const seenFor: Record<string, ProcessSight> = {
+  const seenFor: Record<string, ProcessState> = {
     idle: idle(HOUR),
     dead: killed,
     error: failing("network", ago(SECOND)),
@@ -247,7 +247,7 @@ describe("idle", () => {
   });
 });
 
-describe("the ladder", () => {
+describe("the entries", () => {
   const on = { dead: [entry("resume", { attempts: 2 }), entry("gate"), entry("fail")] };
   const agent = agentLike({ on });
   const tried = (
@@ -277,7 +277,7 @@ describe("the ladder", () => {
       { seen: long, agent, history: tried([0, "resume"], [0, "resume"], [1, "gate"], [2, "fail"]) },
       exhausted("dead", 3, /and fail was tried 1 time: its last words$/),
     ],
-    "triggers do not share a ladder": [
+    "triggers do not share entries": [
       {
         seen: asking,
         agent: agentLike({ on: { ...on, prompt: [entry("fail")] } }),
@@ -439,7 +439,7 @@ describe("on_error", () => {
         seen: failing("quota", ago(0)),
         agent: agentLike({ on: { error: [entry("fail", { match: "auth" })] } }),
       },
-      exhausted("error", 1, "its turn failed (quota), and on_error has nothing for that"),
+      exhausted("error", 1, "its turn failed (quota), and no entry of on_error matches"),
     ],
     "a headless attempt that ended with a trouble": [
       {
@@ -471,7 +471,7 @@ describe("on_error", () => {
       ]) {
         const decision = decide(factsLike(facts));
         expect(decision).toMatchObject({
-          ...exhausted("error", 1, /it is not started again: its /),
+          ...exhausted("error", 1, /Reprise does not restart it: its /),
           trouble: { kind },
         });
       }
@@ -529,7 +529,7 @@ describe("cooldown and limits", () => {
       wait(T0 + HOUR + MINUTE, "resume"),
     ],
     "with jitter": [
-      { seen: failing("rate_limited", ago(HOUR), T0 + HOUR), agent: limited(0), chance: 0.5 },
+      { seen: failing("rate_limited", ago(HOUR), T0 + HOUR), agent: limited(0), jitter: 0.5 },
       wait(T0 + HOUR + 2 * MINUTE, "resume"),
     ],
     "a longer cooldown wins": [
@@ -560,7 +560,7 @@ describe("cooldown and limits", () => {
     ],
     "30 days are not": [
       { seen: failing("rate_limited", ago(0), T0 + 30 * DAY), agent: limited(0) },
-      exhausted("error", 1, /its limit ends at 2026-01-31T00:00:00.000Z, which is too far away/),
+      exhausted("error", 1, /its limit ends at 2026-01-31T00:00:00.000Z, and Reprise waits 8 days at most/),
     ],
     "other actions need no reset": [
       {
@@ -630,11 +630,11 @@ describe("restarts", () => {
       wait(T0 + 4 * SECOND, "resume"),
     ],
     "or more a fifth": [
-      { ...lives(2, HOUR), agent: resuming(), chance: 0.999_999_999 },
+      { ...lives(2, HOUR), agent: resuming(), jitter: 0.999_999_999 },
       wait(T0 + 6 * SECOND, "resume"),
     ],
     "the third after 10": [
-      { ...lives(3, HOUR), agent: resuming(), chance: 0.5 },
+      { ...lives(3, HOUR), agent: resuming(), jitter: 0.5 },
       wait(T0 + 10 * SECOND, "resume"),
     ],
     "the fifth failure is the last": [
@@ -686,7 +686,7 @@ describe("restarts", () => {
         history: log(
           ...Array.from({ length: 20 }, (_, n) => did(["error", 0, "resume"], ago(DAY) + n)).flat(),
         ),
-        chance: 0.5,
+        jitter: 0.5,
       },
       wait(T0 + 15 * MINUTE, "resume"),
     ],
@@ -727,7 +727,7 @@ describe("a process that cannot be seen", () => {
     ],
     "and is never started again beside itself": [
       { seen: { is: "unresponsive", sinceMs: ago(HOUR) }, agent },
-      exhausted("dead", 1, "its holder lives and does not answer"),
+      exhausted("dead", 1, "its holder is alive but does not answer"),
     ],
   });
 });
@@ -765,8 +765,8 @@ describe("after the clock has jumped", () => {
 
 describe("helpers", () => {
   test("chance is the same each time, differs from attempt to attempt, and stays below 1", () => {
-    const numbers = Array.from({ length: 1_000 }, (_, n) => chanceOf(RUN_ID, n));
-    expect(numbers).toEqual(Array.from({ length: 1_000 }, (_, n) => chanceOf(RUN_ID, n)));
+    const numbers = Array.from({ length: 1_000 }, (_, n) => jitterOf(RUN_ID, n));
+    expect(numbers).toEqual(Array.from({ length: 1_000 }, (_, n) => jitterOf(RUN_ID, n)));
     expect(new Set(numbers).size).toBe(1_000);
     expect(numbers.every((number) => number >= 0 && number < 1)).toBe(true);
     expect(Math.abs(numbers.reduce((sum, number) => sum + number, 0) / 1_000 - 0.5)).toBeLessThan(0.1);

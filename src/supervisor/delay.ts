@@ -1,28 +1,28 @@
 /**
- * When an entry may be tried at the earliest. Pure: every time is reckoned from something that was recorded, never from
- * now, so a delay ends.
+ * The earliest time for a try of an entry. Pure. Every time derives from recorded times, never from now, so every delay
+ * ends.
  */
 import type { Trouble } from "../core/events.ts";
 import type { PolicyEntry } from "../core/runbook.ts";
 import type { Occurrence } from "./occurrence.ts";
-import type { Decided } from "./tally.ts";
+import type { Decided } from "./counts.ts";
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 
-/** A reset that is further away than this is not waited for. */
+/** Reprise does not wait for a reset that is further away. */
 export const LONGEST_WAIT_MS = 8 * 24 * HOUR;
-/** What an engine that names no reset is given: after the first failure, the second, … */
+/** The waits for a limit without a reset time: after the first failure, the second, … */
 const BACKOFF_MS = [15 * MINUTE, 30 * MINUTE, HOUR, 2 * HOUR, 4 * HOUR];
 const RESTART_MS = 5 * SECOND;
 const LONGEST_RESTART_MS = 15 * MINUTE;
-/** What was recorded and lies further ahead than this was recorded by another clock than today's. */
+/** A recorded time further in the future comes from a clock that was set back since. */
 const SKEW_MS = MINUTE;
 
 export interface DelayFacts {
   readonly now: number;
-  readonly chance: number;
+  readonly jitter: number;
   readonly occurrence: Occurrence;
   readonly entry: PolicyEntry;
   /** Earlier tries of this entry that still count. */
@@ -31,59 +31,59 @@ export interface DelayFacts {
   readonly restarts: readonly Decided[];
 }
 
-/** A time of a clock that has been set back since counts as long past: nobody waits for it. */
-export function believed(time: number, now: number): number {
+/** The time, or minus infinity if the clock was set back since it was recorded: Reprise never waits for such a time. */
+export function plausibleTime(time: number, now: number): number {
   return time > now + SKEW_MS ? Number.NEGATIVE_INFINITY : time;
 }
 
-export function earliest({ now, ...facts }: DelayFacts): number {
+export function earliestTry({ now, ...facts }: DelayFacts): number {
   const { occurrence, entry, tries, restarts } = facts;
   const begin = dueAt(occurrence, now);
-  const last = believed(tries.at(-1)?.at ?? begin, now);
+  const last = plausibleTime(tries.at(-1)?.at ?? begin, now);
   const times = [begin, Math.max(begin, last) + entry.cooldownMs];
   if (entry.action === "resume" && occurrence.trouble?.kind === "rate_limited") {
     times.push(begin + limitDelay(facts), afterReset(facts));
   } else if (entry.action === "resume") {
-    const before = believed(restarts.at(-1)?.at ?? begin, now);
+    const before = plausibleTime(restarts.at(-1)?.at ?? begin, now);
     times.push(Math.max(begin, before) + restartDelay(facts));
   }
   return Math.max(...times);
 }
 
-/** An idle agent is due ahead of time by `idle_after`, so its beginning is what is believed or not. */
+/** `dueMs` of an idle agent lies in the future by `idle_after`, so the plausibility check uses `sinceMs`. */
 export function dueAt({ sinceMs, dueMs }: Occurrence, now: number): number {
-  return believed(sinceMs, now) === sinceMs ? dueMs : Number.NEGATIVE_INFINITY;
+  return plausibleTime(sinceMs, now) === sinceMs ? dueMs : Number.NEGATIVE_INFINITY;
 }
 
 type Recorded = Omit<DelayFacts, "now">;
 
-/** Null: none is named, or one that had passed already when it was named. */
+/** Null: the engine named no reset, or a reset that had already passed. */
 export function resetOf(trouble: Trouble | null, sinceMs: number): number | null {
   const reset = trouble?.resetsAt === undefined ? Number.NaN : Date.parse(trouble.resetsAt);
   return Number.isFinite(reset) && reset > sinceMs ? reset : null;
 }
 
-function afterReset({ occurrence, chance }: Recorded): number {
+function afterReset({ occurrence, jitter }: Recorded): number {
   const reset = resetOf(occurrence.trouble, occurrence.sinceMs);
-  return reset === null ? Number.NEGATIVE_INFINITY : reset + MINUTE + chance * 2 * MINUTE;
+  return reset === null ? Number.NEGATIVE_INFINITY : reset + MINUTE + jitter * 2 * MINUTE;
 }
 
-/** The backoff, unless the engine or the runbook says how long. */
-function limitDelay({ occurrence, entry, tries, chance }: Recorded): number {
+/** The backoff, unless the engine or the runbook sets the time. */
+function limitDelay({ occurrence, entry, tries, jitter }: Recorded): number {
   if (entry.cooldownMs > 0 || resetOf(occurrence.trouble, occurrence.sinceMs) !== null) return 0;
   const step = BACKOFF_MS[Math.min(tries.length, BACKOFF_MS.length - 1)] ?? 0;
-  return step * (1 + 0.2 * chance);
+  return step * (1 + 0.2 * jitter);
 }
 
-/** The first restart comes at once, the others ever later. */
-function restartDelay({ restarts, chance }: Recorded): number {
+/** The first restart has no delay; each later one waits longer. */
+function restartDelay({ restarts, jitter }: Recorded): number {
   if (restarts.length === 0) return 0;
   const delay = Math.min(RESTART_MS * 2 ** (restarts.length - 1), LONGEST_RESTART_MS);
-  return delay * (0.8 + 0.4 * chance);
+  return delay * (0.8 + 0.4 * jitter);
 }
 
-/** A number in [0, 1) that is the same each time it is asked for: a wait must not move while it lasts. */
-export function chanceOf(runId: string, attempt: number): number {
+/** A constant number in [0, 1) per attempt: a random one would move the end of a wait. */
+export function jitterOf(runId: string, attempt: number): number {
   let hash = 0x81_1c_9d_c5;
   for (const letter of `${runId}/${attempt}`) {
     hash = Math.imul(hash ^ (letter.codePointAt(0) ?? 0), 0x01_00_01_93) >>> 0;

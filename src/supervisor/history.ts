@@ -1,8 +1,8 @@
 /**
- * Supervision events as they are stored, and back. Pure.
+ * Converts supervision events to stored events and back. Pure.
  *
- * Whatever an older or newer Reprise wrote must be readable: an unknown kind, a strange payload and a field too many are
- * passed over, never fatal (I9). Each event has a key, so that no process writes it twice (I8).
+ * Events of older and newer versions must stay readable, so unknown kinds, fields and payloads are skipped (I9). Each
+ * event has a key, so that no process writes it twice (I8).
  */
 import { ACTIONS, type ActionName, type Trigger, TRIGGERS } from "../core/runbook.ts";
 import type { SupervisionEvent } from "../core/supervision.ts";
@@ -11,7 +11,7 @@ import type { NewEvent, StoredEvent } from "../store/store.ts";
 type WithoutSeq<T> = T extends unknown ? Omit<T, "seq"> : never;
 type Kind<K extends SupervisionEvent["kind"]> = Extract<SupervisionEvent, { readonly kind: K }>;
 
-/** `turn` numbers the completed turns of an attempt, so that each is counted once. */
+/** `turn` numbers the completed turns of an attempt, so that each counts once. */
 export type NewSupervisionEvent =
   | WithoutSeq<Exclude<SupervisionEvent, Kind<"progress">>>
   | (WithoutSeq<Kind<"progress">> & { readonly turn: number });
@@ -100,7 +100,7 @@ function readDecided(
   };
 }
 
-/** `recover` was the name of `resume`. */
+/** `recover` is the old name of `resume`. */
 function actionOf(value: unknown): ActionName | null {
   const name = textOf(value)?.toLowerCase();
   return name === "recover" ? "resume" : (ACTIONS.find((action) => action === name) ?? null);

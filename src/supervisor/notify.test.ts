@@ -130,7 +130,7 @@ describe("a command", () => {
     ["is killed", "kill -9 $$", "it failed (exit code SIGKILL)"],
   ])("that %s causes a warning", async (_name, end, why) => {
     await notify(await depsWith({ command: [recorder("tell", end)] }), decision());
-    expect(warnings).toEqual([`notify.command was not told of decision 1a2b3c4d-7: ${why}`]);
+    expect(warnings).toEqual([`notify.command failed for decision 1a2b3c4d-7: ${why}`]);
   });
 
   test("that does not read causes no warning, and a missing command does", async () => {
@@ -160,16 +160,16 @@ describe("a webhook", () => {
     await notify(deps, decision());
     expect(server.got.length).toBe(2);
     expect(warnings).toEqual([
-      "notify.webhook was not told of decision 1a2b3c4d-7: it answered 500",
-      "notify.webhook was not told of decision 1a2b3c4d-7: it answered 302",
-      expect.stringMatching(/^notify.webhook was not told of decision 1a2b3c4d-7: fetch failed \(\w+\)$/),
+      "notify.webhook failed for decision 1a2b3c4d-7: it answered 500",
+      "notify.webhook failed for decision 1a2b3c4d-7: it answered 302",
+      expect.stringMatching(/^notify.webhook failed for decision 1a2b3c4d-7: fetch failed \(\w+\)$/),
     ]);
   });
 
   test("that never answers is given up", async () => {
     answer = () => {};
     await notify(await depsWith({ webhook: server.url }), decision());
-    expect(warnings).toEqual(["notify.webhook was not told of decision 1a2b3c4d-7: it took too long"]);
+    expect(warnings).toEqual(["notify.webhook failed for decision 1a2b3c4d-7: it took too long"]);
   });
 });
 
@@ -180,7 +180,7 @@ describe.skipIf(process.platform === "darwin")("the desktop", () => {
       const program = recorder("notify-send");
       await notify(await depsWith({}, { [name]: ":0" }), decision());
       expect(readFileSync(`${program}.args`, "utf8")).toBe(
-        "[--app-name=Reprise]\n[--]\n[Reprise: an agent needs you]\n[worker (1a2b3c4d): It was refused three times.]\n",
+        "[--app-name=Reprise]\n[--]\n[Reprise: an agent needs a decision]\n[worker (1a2b3c4d): It was refused three times.]\n",
       );
     },
   );
@@ -197,7 +197,7 @@ describe.skipIf(process.platform === "darwin")("the desktop", () => {
     recorder("notify-send", "exit 1");
     await notify(await depsWith({}, { DISPLAY: ":0" }), decision());
     expect(warnings).toEqual([
-      expect.stringMatching(/^the desktop was not told of decision 1a2b3c4d-7: .*failed/),
+      expect.stringMatching(/^the desktop notification failed for decision 1a2b3c4d-7: .*failed/),
     ]);
   });
 });

@@ -1,29 +1,30 @@
 /**
- * Tells a person that an agent needs a decision: on the desktop, by a command, by a webhook.
+ * Notifies a person that an agent needs a decision: on the desktop, by a command, by a webhook.
  *
- * Everything in a decision may come from an agent. It goes by stdin or as a JSON body; the desktop gets one plain line.
- * A person who is not reached is no reason to stop: failures are warnings.
+ * All text of a decision may come from an agent. It goes through stdin or a JSON body; the desktop gets one plain line.
+ * Failures are warnings and delay nothing.
  */
+import { errorCode } from "../core/errno.ts";
 import { Fault } from "../core/faults.ts";
 import type { DecisionRecord } from "../core/supervision.ts";
 import { harmlessJson, harmlessLine } from "../lib/harmless.ts";
 import { type Redact, redactValue } from "../lib/secrets.ts";
-import { type Deps } from "../run/run.ts";
+import type { Deps } from "../run/run.ts";
 import { redactorFor } from "../run/engine-setup.ts";
 import { plainEnv } from "../process/process.ts";
 
 const COMMAND_MS = 10_000;
 const DESKTOP_MS = 5_000;
 const WEBHOOK_MS = 5_000;
-/** What a notification has room for. */
+/** The width of a desktop notification. */
 const MAX_COLUMNS = 180;
 
-/** Never rejects: what could not be told is warned of. */
+/** Never rejects: a failure is a warning. */
 export async function notify(deps: Deps, decision: DecisionRecord): Promise<void> {
   const { command, webhook } = deps.config.notify ?? {};
   const facts = factsOf(decision, await nameOf(deps, decision.agentId), redactorFor(deps.env, []));
   const ways: readonly (readonly [way: string, tell: () => Promise<void>])[] = [
-    ["the desktop", () => tellDesktop(deps, facts)],
+    ["the desktop notification", () => tellDesktop(deps, facts)],
     ...(command === undefined ? [] : [["notify.command", () => runCommand(deps, command, facts)] as const]),
     ...(webhook === undefined ? [] : [["notify.webhook", () => post(webhook, facts)] as const]),
   ];
@@ -32,13 +33,13 @@ export async function notify(deps: Deps, decision: DecisionRecord): Promise<void
       try {
         await tell();
       } catch (error) {
-        deps.log.warn(`${way} was not told of decision ${decision.id}: ${whyNot(error)}`);
+        deps.log.warn(`${way} failed for decision ${decision.id}: ${whyNot(error)}`);
       }
     }),
   );
 }
 
-/** What commands and webhooks get. `text` is what chat services show of a message. */
+/** The input of commands and webhooks. Chat services show `text`. */
 interface DecisionFacts {
   readonly event: "decision";
   readonly text: string;
@@ -57,7 +58,7 @@ interface DecisionFacts {
     | "options"
     | "createdAt"
   >;
-  /** What to type. */
+  /** The command to type. */
   readonly answer: string;
 }
 
@@ -66,7 +67,7 @@ function factsOf(decision: DecisionRecord, agent: string, redact: Redact): Decis
     decision;
   const why = { what, trouble, ...(tried === undefined ? {} : { tried }) };
   const about = { id, agentId, runId, attempt, trigger, ...why, lastWords, options, createdAt };
-  // Cut after it was redacted: half a secret is not recognised.
+  // Cut after redaction: the redactor does not recognize half a secret.
   const text = harmlessLine(redact(`${agent} (${agentId}): ${what}`), MAX_COLUMNS);
   const answer = `reprise decisions resolve ${id}`;
   return { text, ...redactValue({ event: "decision" as const, agent, decision: about, answer }, redact) };
@@ -86,14 +87,18 @@ async function nameOf(deps: Deps, agentId: string): Promise<string> {
 }
 
 async function tellDesktop(deps: Deps, facts: DecisionFacts): Promise<void> {
-  const [program, ...args] = desktopCommand(deps, "Reprise: an agent needs you", desktopText(facts.text));
+  const [program, ...args] = desktopCommand(
+    deps,
+    "Reprise: an agent needs a decision",
+    desktopText(facts.text),
+  );
   if (program === undefined) return;
   const options = { cwd: deps.state.root, env: plainEnv(deps.env), timeoutMs: DESKTOP_MS };
   const { code, timedOut } = await deps.processes.runTool(program, args, options);
   if (code !== 0) throw new Error(timedOut ? "it took too long" : `${program} failed (${code ?? "killed"})`);
 }
 
-/** Empty: there is no desktop. */
+/** Empty: no desktop. */
 function desktopCommand(deps: Deps, title: string, text: string): readonly string[] {
   if (process.platform === "darwin") {
     const script = [
@@ -109,7 +114,7 @@ function desktopCommand(deps: Deps, title: string, text: string): readonly strin
   return program === null ? [] : [program, "--app-name=Reprise", "--", title, text];
 }
 
-/** Notification servers read markup, and `notify-send` reads backslashes: neither is left. */
+/** Notification servers interpret markup, and `notify-send` interprets backslashes, so both are replaced. */
 function desktopText(line: string): string {
   const plain: Readonly<Record<string, string>> = { "<": "‹", ">": "›", "&": "+", "\\": "/" };
   return line.replace(/[<>&\\]/g, (character) => plain[character] ?? " ").replace(/^-+/, "");
@@ -128,13 +133,13 @@ async function runCommand(deps: Deps, command: readonly string[], facts: Decisio
     throw new Error(`it failed (exit code ${result.code ?? result.signal ?? "unknown"})`);
 }
 
-/** The address is a secret in itself and is not repeated anywhere. */
+/** The address is a secret: no message may contain it. */
 async function post(address: string, facts: DecisionFacts): Promise<void> {
   const response = await fetch(address, {
     method: "POST",
     headers: { "content-type": "application/json" },
     body: harmlessJson(facts),
-    // Where an answer leads is not where the user wanted the facts to go.
+    // A redirect would send the facts to an address that the user did not choose.
     redirect: "manual",
     signal: AbortSignal.timeout(WEBHOOK_MS),
   });
@@ -145,9 +150,7 @@ async function post(address: string, facts: DecisionFacts): Promise<void> {
 function whyNot(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (error.name === "TimeoutError") return "it took too long";
-  // fetch says only that it failed; the reason is behind it, without the address.
-  const { cause } = error;
-  return cause instanceof Error && "code" in cause
-    ? `${error.message} (${String(cause.code)})`
-    : error.message;
+  // The cause of a failed fetch has the reason, and does not contain the address.
+  const code = errorCode(error.cause);
+  return code === null ? error.message : `${error.message} (${code})`;
 }

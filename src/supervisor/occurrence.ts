@@ -1,7 +1,7 @@
 /**
- * What is the matter with one agent right now: observation in, one trigger or the reason why there is none out.
+ * Classifies the state of one agent: observation in, a trigger or the reason for no trigger out. Pure.
  *
- * Pure. Knows what was seen and the policy's `idle_after`; nothing of entries, counters and delays.
+ * Knows the observation and the policy's `idle_after`, but no entries, counts or delays.
  */
 import type { Exit, Observed, Outcome, Trouble } from "../core/events.ts";
 import type { AttemptRecord } from "../core/records.ts";
@@ -16,16 +16,16 @@ export interface EndedAttempt {
   readonly endedAtMs: number;
 }
 
-/** What is known of the agent's process. */
-export type ProcessSight =
+/** The observed state of the agent's process. */
+export type ProcessState =
   | { readonly is: "live"; readonly observed: Observed }
   | ({ readonly is: "ended" } & EndedAttempt)
-  /** Its holder lives and does not answer. */
+  /** Its holder is alive but does not answer. */
   | { readonly is: "unresponsive"; readonly sinceMs: number }
-  /** No holder, and nobody has recorded an end yet. */
+  /** No holder, and no recorded end yet. */
   | { readonly is: "missing"; readonly sinceMs: number };
 
-/** Null: it has not ended. A damaged end time counts as the start's. */
+/** Null: not ended. The start time replaces a missing end time. */
 export function endedAttempt(record: AttemptRecord): EndedAttempt | null {
   if (record.state !== "ended" || record.outcome === null) return null;
   const startedAtMs = Date.parse(record.startedAt);
@@ -35,23 +35,23 @@ export function endedAttempt(record: AttemptRecord): EndedAttempt | null {
 
 export interface Occurrence {
   readonly trigger: Trigger;
-  /** Tells this occurrence from the next one: when the state began. */
+  /** When the state began. Distinguishes this occurrence from the next one. */
   readonly sinceMs: number;
-  /** When it becomes a reason to act; may lie ahead. Cooldowns count from here. */
+  /** When it becomes a reason to act; may be in the future. Cooldowns count from here. */
   readonly dueMs: number;
   readonly what: string;
   readonly trouble: Trouble | null;
-  /** False: guessed from silence, so nobody may type into it or end it. */
+  /** False: guessed from silence, so Reprise must neither type into it nor end it. */
   readonly certain: boolean;
-  /** A headless turn was completed: without an entry the agent is done. */
+  /** A headless turn is complete: without an entry the agent is done. */
   readonly completed: boolean;
-  /** Why no process may be started for it without a person; null: one may. */
+  /** Why only a person may start a process for it. Null: a runbook may. */
   readonly noRestart: string | null;
-  /** Only a person can tell what to do, so no entry is tried: what they are told. Null: the runbook answers. */
+  /** The question to a person, who alone can answer, so no entry is tried. Null: the runbook answers. */
   readonly asks: string | null;
 }
 
-export type Because =
+export type NoActionReason =
   | "ended"
   | "stale"
   | "in_flight"
@@ -62,19 +62,23 @@ export type Because =
   | "uncertain"
   | "settled";
 
-export interface Quiet {
-  readonly because: Because;
+export interface NoAction {
+  readonly because: NoActionReason;
   readonly why: string;
 }
 
-/** A holder that is gone is looked for that long before its agent counts as dead. */
+/** How long a holder may be missing before its agent counts as dead. */
 const MISSING_MS = 10_000;
-/** A UI that starts for so long asks something that its engine does not tell of. */
+/** A UI that starts for longer probably asks something that its engine does not report. */
 const STARTING_MS = 120_000;
-/** A silent holder may be stopped or starved; after that long a person is asked. */
+/** A silent holder may be suspended or short of CPU; after this time Reprise asks a person. */
 const UNRESPONSIVE_MS = 120_000;
 
-export function occurrenceOf(seen: ProcessSight, mode: AgentMode, idleAfterMs: number): Occurrence | Quiet {
+export function occurrenceOf(
+  seen: ProcessState,
+  mode: AgentMode,
+  idleAfterMs: number,
+): Occurrence | NoAction {
   switch (seen.is) {
     case "live":
       return ofLive(seen.observed, mode, idleAfterMs);
@@ -83,18 +87,18 @@ export function occurrenceOf(seen: ProcessSight, mode: AgentMode, idleAfterMs: n
     case "missing":
       return occurrence("dead", seen.sinceMs, {
         dueMs: seen.sinceMs + MISSING_MS,
-        what: "its holder is gone without a word",
+        what: "its holder disappeared without recording an end",
       });
     case "unresponsive":
       return occurrence("dead", seen.sinceMs, {
         dueMs: seen.sinceMs + UNRESPONSIVE_MS,
-        what: "its holder lives and does not answer",
-        asks: "its holder lives and does not answer",
+        what: "its holder is alive but does not answer",
+        asks: "its holder is alive but does not answer",
       });
   }
 }
 
-function ofLive(observed: Observed, mode: AgentMode, idleAfterMs: number): Occurrence | Quiet {
+function ofLive(observed: Observed, mode: AgentMode, idleAfterMs: number): Occurrence | NoAction {
   const { activity, sinceMs, grewAtMs, certain } = observed;
   switch (activity.state) {
     case "starting":
@@ -102,7 +106,7 @@ function ofLive(observed: Observed, mode: AgentMode, idleAfterMs: number): Occur
       return occurrence("prompt", sinceMs, {
         dueMs: sinceMs + STARTING_MS,
         what: "it is starting",
-        asks: "it does not get past its start: its UI may ask for a login, or whether to trust the folder",
+        asks: "it is stuck at its start: its UI may ask for a login, or whether to trust the folder",
       });
     case "working":
       return { because: "working", why: "it is working" };
@@ -125,22 +129,22 @@ function ofLive(observed: Observed, mode: AgentMode, idleAfterMs: number): Occur
   }
 }
 
-/** A live agent that shows another state has left this one behind, also while a person was being asked about it. */
-export function isOver(trigger: Trigger, seen: ProcessSight): boolean {
+/** A live agent in another state has left the trigger's state, even while a question about it is open. */
+export function isOver(trigger: Trigger, seen: ProcessState): boolean {
   if (seen.is !== "live" || !seen.observed.certain) return false;
   const { state } = seen.observed.activity;
   return trigger !== (state === "waiting" || state === "starting" ? "prompt" : state);
 }
 
-/** The end of a headless turn is the end of its process, which says more. */
-const ENDING: Quiet = { because: "working", why: "its turn is over and its process is ending" };
+/** A headless turn ends with its process, and the end of the process has more facts. */
+const ENDING: NoAction = { because: "working", why: "its turn is over and its process is ending" };
 
-/** A UI that ended was closed or killed, whatever its exit code says. */
-function ofEnded({ outcome, endedAtMs }: EndedAttempt, mode: AgentMode): Occurrence | Quiet {
+/** A UI that ended was closed or killed, whatever its exit code. */
+function ofEnded({ outcome, endedAtMs }: EndedAttempt, mode: AgentMode): Occurrence | NoAction {
   if (outcome.result === "cancelled")
-    return { because: "cancelled", why: "a person stopped it; `reprise agent resume` brings it back" };
+    return { because: "cancelled", why: "a person stopped it; `reprise agent resume` continues it" };
   if (outcome.result === "completed" && mode === "headless") {
-    return occurrence("idle", endedAtMs, { what: "its turn is completed", completed: true });
+    return occurrence("idle", endedAtMs, { what: "its turn is complete", completed: true });
   }
   if (outcome.trouble !== undefined) {
     const { trouble } = outcome;
@@ -148,7 +152,7 @@ function ofEnded({ outcome, endedAtMs }: EndedAttempt, mode: AgentMode): Occurre
   }
   const noRestart =
     outcome.result === "diverged"
-      ? "the engine answered in another conversation than the one asked for"
+      ? "the engine answered in another conversation than the requested one"
       : null;
   return occurrence("dead", endedAtMs, { what: outcome.reason, noRestart });
 }

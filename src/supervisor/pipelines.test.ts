@@ -16,8 +16,8 @@ import { type TestDeps, testDeps } from "../../test/deps.ts";
 import { Fault } from "../core/faults.ts";
 import type { AgentDefinition, PipelineDefinition, StepDefinition } from "../core/runbook.ts";
 import type { AgentPhase, AgentRecord, PipelineRecord } from "../core/supervision.ts";
-import { type AgentControl, PipelineDriver } from "./drive.ts";
-import { pipelineWayOn } from "./bring-back.ts";
+import { type AgentControl, PipelineDriver } from "./pipeline-driver.ts";
+import { forecastPipelineResume } from "./agent-resume.ts";
 import { findMarked } from "../process/process.ts";
 import {
   cancelPipeline,
@@ -145,7 +145,7 @@ function start(
 }
 
 async function driven(id: string): Promise<PipelineRecord> {
-  await driver.look();
+  await driver.check();
   await driver.settled();
   return (await selectPipeline(deps, id)).record;
 }
@@ -228,7 +228,7 @@ describe("driving", () => {
     const record = await driven(id);
     expect({ phase: record.phase, reason: record.reason, started: desk.started.length }).toEqual({
       phase: "failed",
-      reason: "step test was begun 10 times",
+      reason: "step test ran 10 times",
       started: 10,
     });
   });
@@ -267,7 +267,9 @@ describe("driving", () => {
     const { id } = await start([step("fix", { agent: agent() })]);
     desk.refuse = { when: "after", error: new Error("killed") };
     await driven(id);
-    expect(deps.warnings).toEqual([`pipeline ${id} could not go on, and is looked at again later: killed`]);
+    expect(deps.warnings).toEqual([
+      `pipeline ${id} cannot continue now, and the daemon will try again: killed`,
+    ]);
     driver = new PipelineDriver(deps, desk);
     expect(short(await driven(id)).steps).toEqual(["fix running 1 a1"]);
     expect(desk.started.length).toBe(1);
@@ -288,7 +290,7 @@ describe("driving", () => {
       expect(short(await driven(id))).toMatchObject({ phase: "active", at: "a" });
       expect(deps.warnings).toEqual([expect.stringContaining(todo)]);
     }
-    expect(await pipelineWayOn(deps, (await selectPipeline(deps, id)).record)).toMatchObject({
+    expect(await forecastPipelineResume(deps, (await selectPipeline(deps, id)).record)).toMatchObject({
       way: "none",
       todo: `First: mv ${state} ${root}/earlier`,
     });
@@ -300,7 +302,7 @@ describe("driving", () => {
     const { id } = await start([
       step("a", { run: sh(`echo begun >> log; if test -e go; then exit 0; fi; exec sleep 600`) }),
     ]);
-    await driver.look();
+    await driver.check();
     await until(() => existsSync(join(cwd, "log")));
     await driver.stop();
     expect(short((await selectPipeline(deps, id)).record)).toMatchObject({
@@ -314,16 +316,16 @@ describe("driving", () => {
     expect(readFileSync(join(cwd, "log"), "utf8")).toBe("begun\nbegun\n");
   });
 
-  test("runs nothing twice when two look at once", async () => {
+  test("runs nothing twice when two snapshot at once", async () => {
     const { id } = await start([step("a", { run: sh("echo a >> log; sleep 0.2") })]);
-    await Promise.all([driver.look(), driver.look(), driver.look()]);
-    await driver.look();
+    await Promise.all([driver.check(), driver.check(), driver.check()]);
+    await driver.check();
     await driver.settled();
     expect((await selectPipeline(deps, id)).record.phase).toBe("done");
     expect(readFileSync(join(cwd, "log"), "utf8")).toBe("a\n");
   });
 
-  test("notices an agent that ends during a look", async () => {
+  test("notices an agent that ends during a snapshot", async () => {
     const { id } = await start([step("fix", { agent: agent() })]);
     await driven(id);
     const { store } = deps;
@@ -337,7 +339,7 @@ describe("driving", () => {
           if (kind === "agent" && !looked) {
             looked = true;
             await desk.end("a1", "done");
-            await driver.look();
+            await driver.check();
           }
           return found;
         };
@@ -414,12 +416,12 @@ describe("workspaces", () => {
     const secret = { key: `ghp_${"x".repeat(36)}` };
     await expect(
       startPipeline(deps, definition, { path: "", sha256: "" }, { vars: secret, trustCwd: false }),
-    ).rejects.toThrow("The variable key holds what looks like a secret");
+    ).rejects.toThrow("The variable key contains text that looks like a secret");
     deps = { ...deps, env: { ...deps.env, MY_TOKEN: "plainCanary00112233" } };
     const known = { task: "log in with plainCanary00112233" };
     await expect(
       startPipeline(deps, definition, { path: "", sha256: "" }, { vars: known, trustCwd: false }),
-    ).rejects.toThrow("The variable task holds the value of MY_TOKEN");
+    ).rejects.toThrow("The variable task contains the value of MY_TOKEN");
   });
 
   test("a command that holds a secret is refused; a secret variable of an agent is not stored, and needed again", async () => {
@@ -428,7 +430,7 @@ describe("workspaces", () => {
     const base = { name: "p", workspace: "cwd", cwd } as const;
     const command = step("fix", { run: ["curl", "--token", `ghp_${"x".repeat(36)}`] });
     await expect(startPipeline(deps, { ...base, steps: [command] }, source, given)).rejects.toThrow(
-      "Step fix holds what looks like a secret",
+      "Step fix contains text that looks like a secret",
     );
     const env = [
       ["LAB_TOKEN", "Zq8xW2vB7nM4kJ6hG3"],
@@ -487,7 +489,7 @@ describe("cancelling", () => {
       step("a", { run: sh("echo x > log; exec sleep 600"), onFail: "b" }),
       step("b", { run: ["true"] }),
     ]);
-    await driver.look();
+    await driver.check();
     await until(() => existsSync(join(cwd, "log")));
     await cancelPipeline(deps, stop, id);
     await driver.settled();
@@ -520,7 +522,7 @@ describe("cancelling", () => {
       const { id } = await start([step("a", { run: [phase === "failed" ? "false" : "true"] })]);
       if (phase === "cancelled") await cancelPipeline(deps, stop, id);
       const before = await driven(id);
-      await expect(cancelPipeline(deps, stop, id)).rejects.toThrow(`Pipeline ${id} is ${phase} already.`);
+      await expect(cancelPipeline(deps, stop, id)).rejects.toThrow(`Pipeline ${id} is already ${phase}.`);
       expect((await selectPipeline(deps, id)).record).toEqual(before);
     },
   );
@@ -613,13 +615,13 @@ describe("resuming", () => {
     const homeless = await start([step("a", { run: ["false"] })], { workspace: "dir" });
     await driven(homeless.id);
     rmSync(homeless.workspace, { recursive: true });
-    await refused(homeless.id, /The workspace of pipeline .* is gone\./);
+    await refused(homeless.id, /The workspace of pipeline .* no longer exists\./);
   });
 });
 
 test.each([
-  ["ship", /That is a name; it ran as [0-9a-f]{8}\./],
-  ["ffff", /`reprise pipeline list --all`/],
+  ["ship", /That is a name. Its last pipelines: [0-9a-f]{8}\./],
+  ["ffff", /Run: reprise pipeline list --all$/],
   ["x; rm -rf /", /`reprise pipeline list --all`/],
   ["", /`reprise pipeline list --all`/],
 ])("no pipeline matches %j", async (given, message) => {
@@ -642,9 +644,9 @@ async function document(id: string) {
   return found;
 }
 
-async function until(look: () => boolean): Promise<void> {
+async function until(happened: () => boolean): Promise<void> {
   const end = Date.now() + 20_000;
-  while (!look()) {
+  while (!happened()) {
     if (Date.now() > end) throw new Error("never happened");
     await new Promise((wake) => setTimeout(wake, 10));
   }

@@ -1,24 +1,25 @@
 /**
- * Pipelines as they are kept, and what a person does with one: start it, cancel it, resume it.
+ * Pipelines in the store, and a person's commands: start, cancel, resume.
  *
- * A record changes by compare-and-set. Taking it from step to step is the part of `drive.ts`, what follows from what
- * that of `reduce.ts`.
+ * A record changes by compare-and-set. `reduce.ts` decides the next step, and `pipeline-driver.ts` carries it out.
  */
 import { join } from "node:path";
 import { isDirectory, makeDirectory, movedState, resolveDirectory, stateMoved } from "../state/state.ts";
 import type { Env } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
-import { isSelected, parseSelector, readSelector } from "../core/ids.ts";
+import { readSelector } from "../core/ids.ts";
 import type { AgentDefinition, PipelineDefinition, RunbookSource } from "../core/runbook.ts";
 import type { AgentRecord, PipelineRecord } from "../core/supervision.ts";
 import { isSecretName } from "../lib/secrets.ts";
 import { shellLine } from "../lib/shell.ts";
 import { assertReachable, type Deps } from "../run/run.ts";
+import type { Document } from "../store/store.ts";
 import { planWorkplace } from "../run/engine-setup.ts";
-import { cancelled, entryOf, nextOf, resumed } from "./reduce.ts";
+import { cancelled, stepRecordOf, nextOf, resumed } from "./reduce.ts";
 import { redactorOf, refuseSecretPipeline } from "./secrets.ts";
+import { selectOne } from "./selection.ts";
 
-/** A record with the version that a change is made from. */
+/** A record, and the version that a change must be based on. */
 export interface StoredPipeline {
   readonly record: PipelineRecord;
   readonly version: number;
@@ -29,7 +30,7 @@ export interface PipelineOptions {
   readonly trustCwd: boolean;
 }
 
-/** Makes the workspace, then the record: a pipeline that is recorded can begin. */
+/** Makes the workspace before the record, so that every recorded pipeline can begin. */
 export async function startPipeline(
   deps: Deps,
   definition: PipelineDefinition,
@@ -38,7 +39,7 @@ export async function startPipeline(
 ): Promise<PipelineRecord> {
   refuseSecretPipeline(deps, definition, vars);
   const cwd = resolveDirectory(definition.cwd);
-  const { id, home } = newPlace(deps, definition.workspace);
+  const { id, home } = newWorkspaceHome(deps, definition.workspace);
   const isolate = definition.workspace === "cwd" ? null : definition.workspace;
   const workplace = await planWorkplace(deps, home, { cwd, isolate, branch: `reprise/${id}` });
   if (isolate !== null) {
@@ -66,7 +67,7 @@ export async function startPipeline(
   });
 }
 
-/** Stands where a secret's value is not stored. */
+/** Replaces the value of a secret in the stored definition. */
 const NOT_STORED = "[redacted]";
 
 function storableDefinition(deps: Deps, definition: PipelineDefinition): PipelineDefinition {
@@ -81,21 +82,24 @@ function storableDefinition(deps: Deps, definition: PipelineDefinition): Pipelin
   return { ...definition, steps };
 }
 
-/** The variables of a step's agent, those that are not stored from today's environment. */
+/** The variables of a step's agent. Values that are not stored come from the present environment. */
 export function environmentOfStep(agent: AgentDefinition, env: Env): AgentDefinition["env"] {
   return agent.env.map(([name, value]) => {
     const known = value === NOT_STORED ? env[name] : value;
     if (known !== undefined) return [name, known] as const;
     throw new Fault(
       "option_unkept",
-      `The variable ${name} of agent ${agent.name} is a secret, which is not stored with a pipeline. ` +
-        "Set it where the supervisor is started (`reprise daemon stop`, then resume the pipeline).",
+      `The variable ${name} of agent ${agent.name} is a secret, which Reprise does not store. ` +
+        "Set it in a shell, run `reprise daemon stop` there, then resume the pipeline.",
       { facts: { variable: name } },
     );
   });
 }
 
-function newPlace(deps: Deps, workspace: PipelineDefinition["workspace"]): { id: string; home: string } {
+function newWorkspaceHome(
+  deps: Deps,
+  workspace: PipelineDefinition["workspace"],
+): { id: string; home: string } {
   const all = join(deps.state.root, "workspaces");
   if (workspace !== "cwd") makeDirectory(all);
   for (;;) {
@@ -114,40 +118,15 @@ export async function listPipelines(
   return documents.map(({ data }) => data as unknown as PipelineRecord);
 }
 
-const PIPELINES = { a: "a pipeline's id", list: "reprise pipeline list --all" };
-
-/** An id, or a prefix of 4 to 7 characters that fits one pipeline. */
+/** `given`: an id, or a unique prefix of 4 to 7 characters. */
 export async function selectPipeline(deps: Pick<Deps, "store">, given: string): Promise<StoredPipeline> {
   const known = readSelector(given);
   const exact = known?.by === "handle" ? await getPipeline(deps, known.handle) : null;
   if (exact !== null) return exact;
-  const all = await listPipelines(deps);
-  const isName = all.some(({ definition }) => definition.name === given);
-  const selector = isName ? known : parseSelector(given, PIPELINES);
-  const fitting = selector === null ? [] : all.filter(({ id }) => isSelected(selector, id, null));
-  const [only, ...others] = fitting.map(({ id }) => id);
-  const found = only === undefined ? null : await getPipeline(deps, only);
-  const shown = JSON.stringify(given.slice(0, 80));
-  if (found === null || only === undefined) {
-    const named = all.filter(({ definition }) => definition.name === given).map(({ id }) => id);
-    const hint =
-      named.length === 0
-        ? "`reprise pipeline list --all` shows the pipelines there are."
-        : `That is a name; it ran as ${named.slice(-5).join(", ")}.`;
-    throw new Fault("handle_unknown", `There is no pipeline ${shown}. ${hint}`, {
-      facts: { given: given.slice(0, 80) },
-    });
-  }
-  if (others.length === 0) return found;
-  const ids = [only, ...others];
-  throw new Fault(
-    "handle_ambiguous",
-    `${given} fits ${ids.length} pipelines: ${ids.join(", ")}. Type more characters.`,
-    { facts: { given, ids } },
-  );
+  return selectOne("pipeline", given, (await deps.store.listDocuments("pipeline", {})).map(readPipeline));
 }
 
-/** Ends it where it is: what it has started is stopped, what was done stays. */
+/** Ends a pipeline at its present step: stops its agents and commands; finished work stays. */
 export async function cancelPipeline(
   deps: Deps,
   stopAgent: (id: string, reason: string) => Promise<unknown>,
@@ -157,7 +136,7 @@ export async function cancelPipeline(
     const { record, version } = await selectPipeline(deps, given);
     const after = cancelled(record, isoNow(deps));
     if (after === record) {
-      throw new Fault("usage", `Pipeline ${record.id} is ${record.phase} already.`, {
+      throw new Fault("usage", `Pipeline ${record.id} is already ${record.phase}.`, {
         facts: { id: record.id, phase: record.phase },
       });
     }
@@ -174,17 +153,17 @@ export async function cancelPipeline(
 
 export const CANCELLED = "its pipeline was cancelled";
 
-/** What became of an agent that was to go on, and why it could not. */
+/** The result of a resumed agent. `why`: the reason if it could not be resumed. */
 export interface ResumeAnswer {
   readonly done: boolean;
   readonly why: string;
-  /** No later try can help. */
+  /** No later try can succeed. */
   readonly never?: true;
 }
 
 /**
- * Its step goes on, with the conversation of its agent where there is one. The agent first: a resume that is refused
- * has changed nothing, and one that crashes in between leaves an agent that the next resume finds at work.
+ * Continues a pipeline at its step, in the conversation of its agent if it has one. Resumes the agent first: a refused
+ * resume then changes nothing, and after a crash in between the next resume finds the agent running.
  */
 export async function resumePipeline(
   deps: Deps,
@@ -205,20 +184,20 @@ export async function resumePipeline(
   }
 }
 
-/** Its agent was stopped or removed, and no supervisor has looked since. */
+/** The failed record of a pipeline whose agent was stopped or removed, and which the daemon has not checked since. */
 async function failedWith(deps: Deps, record: PipelineRecord): Promise<PipelineRecord | null> {
-  const id = entryOf(record, record.step)?.agent ?? null;
+  const id = stepRecordOf(record, record.step)?.agent ?? null;
   const todo = id === null ? null : nextOf(record, await agentOf(deps, id), isoNow(deps));
   return todo?.do === "save" && todo.record.phase === "failed" ? todo.record : null;
 }
 
-/** A workspace inside the state directory has lost its path with it: no step begins, and none fails for it. */
-export function assertPlaced({ state }: Pick<Deps, "state">, { id, workspace }: PipelineRecord): void {
+/** A workspace inside a moved state directory has a new path: no step may begin, and none fails for it. */
+export function assertNotMoved({ state }: Pick<Deps, "state">, { id, workspace }: PipelineRecord): void {
   const moved = movedState(state.root, workspace);
   if (moved !== null) throw stateMoved(`Pipeline ${id}`, workspace, moved, `reprise pipeline resume ${id}`);
 }
 
-/** True: the step's agent goes on. A refusal is a fault. */
+/** True: the step's agent continues. Throws a Fault for a refusal. */
 async function continueStep(
   deps: Deps,
   resumeAgent: (id: string) => Promise<ResumeAnswer>,
@@ -228,14 +207,14 @@ async function continueStep(
   const refuse = (code: "usage" | "run_busy" | "session_unknown", why: string) =>
     new Fault(code, `Pipeline ${id} ${why}`, { facts: { id, phase, step } });
   if (phase === "done") throw refuse("usage", "is done; there is nothing to resume.");
-  assertPlaced(deps, record);
+  assertNotMoved(deps, record);
   if (!isDirectory(workspace)) {
-    throw new Fault("cwd_missing", `The workspace of pipeline ${id}, ${workspace}, is gone.`, {
+    throw new Fault("cwd_missing", `The workspace of pipeline ${id}, ${workspace}, no longer exists.`, {
       facts: { id },
     });
   }
-  const entry = entryOf(record, step);
-  const agent = entry?.agent == null ? null : await agentOf(deps, entry.agent);
+  const stepRecord = stepRecordOf(record, step);
+  const agent = stepRecord?.agent == null ? null : await agentOf(deps, stepRecord.agent);
   const at = `step ${step ?? "none"}`;
   if (phase === "active") {
     if (agent?.phase !== "active")
@@ -248,7 +227,7 @@ async function continueStep(
       );
     return true;
   }
-  if (agent === null || entry?.state === "done") return false;
+  if (agent === null || stepRecord?.state === "done") return false;
   if (agent.phase === "active" || agent.phase === "done") return true;
   const answer = await resumeAgent(agent.id);
   if (!answer.done)
@@ -267,7 +246,7 @@ function codeOf({ never }: ResumeAnswer): "run_busy" | "session_unknown" {
   return never === true ? "session_unknown" : "run_busy";
 }
 
-/** The agents that were started for it, oldest first. */
+/** The agents of a pipeline, oldest first. */
 export async function agentsOf(
   deps: Pick<Deps, "store">,
   pipeline: string,
@@ -284,19 +263,22 @@ export async function agentOf(deps: Pick<Deps, "store">, id: string): Promise<Ag
 
 export async function getPipeline(deps: Pick<Deps, "store">, id: string): Promise<StoredPipeline | null> {
   const document = await deps.store.getDocument("pipeline", id);
-  if (document === null) return null;
-  // Written by us alone, with a checksum.
-  return { record: document.data as unknown as PipelineRecord, version: document.version };
+  return document === null ? null : readPipeline(document);
 }
 
-/** What to do about a command line that its engine refuses. */
-export async function correction(deps: Pick<Deps, "store">, agent: AgentRecord): Promise<string> {
+function readPipeline({ data, version }: Document): StoredPipeline {
+  // Only Reprise writes documents, with a checksum.
+  return { record: data as unknown as PipelineRecord, version };
+}
+
+/** Advice about a command line that the engine refuses, without a full stop. */
+export async function correctionAdvice(deps: Pick<Deps, "store">, agent: AgentRecord): Promise<string> {
   const what = agent.pipeline === null ? "it" : "the pipeline";
   const again = await startCommand(deps, agent);
   return `Correct its options in the runbook, or those of its engine in the config file, and start ${what} again in its project with \`${again}\``;
 }
 
-/** What begins this agent's work anew, in the project of its runbook. */
+/** The command that starts this agent's work again, in the project of its runbook. */
 export async function startCommand(
   deps: Pick<Deps, "store">,
   { definition, pipeline, vars }: AgentRecord,
@@ -316,7 +298,7 @@ export function runCommand(
   return shellLine(["reprise", what, "run", name, ...given]);
 }
 
-/** Null: somebody was faster. */
+/** Null: another process changed the record first. */
 export function savePipeline(
   deps: Pick<Deps, "store">,
   record: PipelineRecord,
@@ -326,7 +308,7 @@ export function savePipeline(
   return deps.store.saveDocument({ kind: "pipeline", id: record.id, open, data: { ...record } }, expected);
 }
 
-/** Names the processes of a command step. */
+/** Marks the processes of a command step. */
 export function pipelineMarker(id: string, step: string): string {
   return `pipeline/${id}/${step}`;
 }

@@ -1,13 +1,7 @@
 /** The table "resume or fresh", row by row. The names of phase 5 of the specification are test names. */
 import { describe, expect, test } from "vitest";
-import { DEFAULT_MESSAGE } from "../run/resume/options.ts";
-import {
-  type Alive,
-  CONTINUE,
-  planAgentResume,
-  type AgentResumeFacts,
-  type AgentResumePlan,
-} from "./plan.ts";
+import { CONTINUE_MESSAGE } from "../core/runbook.ts";
+import { type Alive, planAgentResume, type AgentResumeFacts, type AgentResumePlan } from "./plan.ts";
 
 const SAY = "The limit is over.";
 const base: AgentResumeFacts = {
@@ -20,12 +14,12 @@ const base: AgentResumeFacts = {
   mode: "interactive",
 };
 
-const continued = "the conversation is continued";
+const continued = "the conversation continues";
 const replaced = "the message replaces the prompt";
 const none = "there is no conversation to continue";
 const lost = "the engine has lost the conversation, and there is no copy";
-const restored = "the conversation is continued from the run's copy, since the engine has lost its own";
-const told = "it is alive and has its conversation, so it is told there";
+const restored = "the conversation continues from the run's copy; the engine has lost its own";
+const told = "it is alive, so Reprise types the message there";
 
 const rows: Record<string, [given: Partial<AgentResumeFacts>, then: AgentResumePlan]> = {
   resume_returns_resume_effects: [
@@ -37,23 +31,29 @@ const rows: Record<string, [given: Partial<AgentResumeFacts>, then: AgentResumeP
     { message: SAY, append: true, prompt: "untouched" },
     { do: "resume", message: SAY, why: continued },
   ],
-  resume_without_message_uses_resume_session: [{}, { do: "resume", message: CONTINUE, why: continued }],
+  resume_without_message_uses_resume_session: [
+    {},
+    { do: "resume", message: CONTINUE_MESSAGE, why: continued },
+  ],
   resume_with_no_prior_session_falls_back: [
     { priorSession: "none" },
     { do: "fresh", message: "fix it", why: none },
   ],
   resume_agent_dead_attempts_recovery: [
     { alive: "no", mode: "headless" },
-    { do: "resume", message: CONTINUE, why: continued },
+    { do: "resume", message: CONTINUE_MESSAGE, why: continued },
   ],
   resume_agent_dead_no_session_history_fresh_spawn: [
     { alive: "no", mode: "headless", priorSession: "none" },
     { do: "fresh", message: "fix it", why: none },
   ],
-  "a bare resume ignores append": [{ append: true }, { do: "resume", message: CONTINUE, why: continued }],
+  "a bare resume ignores append": [
+    { append: true },
+    { do: "resume", message: CONTINUE_MESSAGE, why: continued },
+  ],
   "a lost conversation is put back from escrow": [
     { priorSession: "lost_but_escrow" },
-    { do: "resume", message: CONTINUE, why: restored },
+    { do: "resume", message: CONTINUE_MESSAGE, why: restored },
   ],
   "a message goes into the restored conversation": [
     { priorSession: "lost_but_escrow", message: SAY, append: true },
@@ -61,7 +61,7 @@ const rows: Record<string, [given: Partial<AgentResumeFacts>, then: AgentResumeP
   ],
   "a requested new conversation begins with the prompt, and no message is claimed": [
     { fresh: true },
-    { do: "fresh", message: "fix it", why: "it is told its prompt again" },
+    { do: "fresh", message: "fix it", why: "it starts over with its prompt" },
   ],
   "a requested new conversation with a message begins with that": [
     { fresh: true, message: SAY },
@@ -73,7 +73,7 @@ const rows: Record<string, [given: Partial<AgentResumeFacts>, then: AgentResumeP
   ],
   "headless, a new conversation without a prompt": [
     { fresh: true, prompt: null, mode: "headless" },
-    { do: "refuse", message: null, why: "there is no prompt to begin a new conversation with" },
+    { do: "refuse", message: null, why: "it has no prompt for a new conversation" },
   ],
   "lost, and escrow too": [{ priorSession: "lost" }, { do: "fresh", message: "fix it", why: lost }],
   "lost, with a message: prompt and message": [
@@ -93,7 +93,7 @@ const rows: Record<string, [given: Partial<AgentResumeFacts>, then: AgentResumeP
     {
       do: "refuse",
       message: null,
-      why: "there is no conversation to continue, and no prompt to begin another",
+      why: "there is no conversation to continue, and it has no prompt for another",
     },
   ],
   "alive and idle after its error: the message is a nudge": [
@@ -102,7 +102,7 @@ const rows: Record<string, [given: Partial<AgentResumeFacts>, then: AgentResumeP
   ],
   "alive and idle after its error: bare": [
     { alive: "idle_after_error" },
-    { do: "nudge", message: CONTINUE, why: told },
+    { do: "nudge", message: CONTINUE_MESSAGE, why: told },
   ],
   "alive and idle after its error: it gets a replacing message as well": [
     { alive: "idle_after_error", message: SAY },
@@ -110,34 +110,34 @@ const rows: Record<string, [given: Partial<AgentResumeFacts>, then: AgentResumeP
   ],
   "alive and idle after its error, with --kill": [
     { alive: "idle_after_error", kill: true },
-    { do: "kill_and_resume", message: CONTINUE, why: `it is ended first; ${continued}` },
+    { do: "kill_and_resume", message: CONTINUE_MESSAGE, why: `Reprise ends it first; ${continued}` },
   ],
   unresponsive: [
     { alive: "unresponsive" },
     {
       do: "kill_and_resume",
-      message: CONTINUE,
-      why: `it does not answer, so it is ended first; ${continued}`,
+      message: CONTINUE_MESSAGE,
+      why: `it does not answer, so Reprise ends it first; ${continued}`,
     },
   ],
   "unresponsive, and its conversation is lost": [
     { alive: "unresponsive", priorSession: "lost" },
-    { do: "kill_and_fresh", message: "fix it", why: `it does not answer, so it is ended first; ${lost}` },
+    { do: "kill_and_fresh", message: "fix it", why: `it does not answer, so Reprise ends it first; ${lost}` },
   ],
   "busy, with --kill": [
     { alive: "busy", kill: true, message: SAY, append: true },
-    { do: "kill_and_resume", message: SAY, why: `it is ended first; ${continued}` },
+    { do: "kill_and_resume", message: SAY, why: `Reprise ends it first; ${continued}` },
   ],
   "busy, with --kill and a message that replaces": [
     { alive: "busy", kill: true, message: SAY },
-    { do: "kill_and_fresh", message: SAY, why: `it is ended first; ${replaced}` },
+    { do: "kill_and_fresh", message: SAY, why: `Reprise ends it first; ${replaced}` },
   ],
   "a kill that would leave nothing is refused": [
     { alive: "busy", kill: true, priorSession: "none", prompt: null, mode: "headless" },
     {
       do: "refuse",
       message: null,
-      why: "there is no conversation to continue, and no prompt to begin another",
+      why: "there is no conversation to continue, and it has no prompt for another",
     },
   ],
   "busy is left alone": [
@@ -145,7 +145,7 @@ const rows: Record<string, [given: Partial<AgentResumeFacts>, then: AgentResumeP
     {
       do: "refuse",
       message: null,
-      why: "it is alive and working; it can be told something when its turn is over",
+      why: "it is working; send a message when its turn is over",
     },
   ],
   "idle is left alone": [
@@ -162,8 +162,6 @@ describe("resume or fresh", () => {
   test.each(Object.entries(rows))("%s", (_name, [given, then]) => {
     expect(planAgentResume({ ...base, ...given })).toEqual(then);
   });
-
-  test("a bare resume says the same as `reprise resume`", () => expect(CONTINUE).toBe(DEFAULT_MESSAGE));
 });
 
 describe("over every combination", () => {

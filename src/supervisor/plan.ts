@@ -1,91 +1,86 @@
 /**
- * Resume or fresh: how the action `resume` and the command `agent resume` are carried out. One table, facts in, one plan
- * out; nothing has been started, typed or killed when this decides.
+ * Resume or fresh: the plan for the action `resume` and the command `agent resume`. Pure: facts in, one plan out, before
+ * anything is started, typed or ended.
  */
-import type { AgentMode } from "../core/runbook.ts";
+import { type AgentMode, CONTINUE_MESSAGE } from "../core/runbook.ts";
 
 export interface AgentResumeFacts {
-  /** What the runbook or the person says; null: nothing. */
+  /** The message of the runbook or the person. Null: none. */
   readonly message: string | null;
-  /** The message goes into the conversation. Without it, the message begins a new one. */
+  /** True: the message goes into the conversation. False: the message begins a new one. */
   readonly append: boolean;
-  /** A new conversation is asked for, with the message or else with the prompt. */
+  /** The person asks for a new conversation, with the message or else with the prompt. */
   readonly fresh?: boolean;
-  /** What the agent was first started with. */
+  /** The agent's first message. */
   readonly prompt: string | null;
-  /** Of the newest conversation that can be had, also of earlier attempts; with escrow the engine gets it back. */
+  /** The newest conversation of any attempt. lost_but_escrow: the engine gets the run's copy back. */
   readonly priorSession: "present" | "lost_but_escrow" | "lost" | "none";
   readonly alive: Alive;
-  /** A person said `--kill`. */
+  /** The person gave `--kill`. */
   readonly kill: boolean;
   readonly mode: AgentMode;
 }
 
-/** no: its process is gone. The others tell what a live one is doing. */
+/** no: its process has ended. The others are states of a live process. */
 export type Alive = "no" | "idle" | "idle_after_error" | "busy" | "waiting" | "unresponsive";
 
 export interface AgentResumePlan {
   readonly do: "resume" | "fresh" | "nudge" | "kill_and_resume" | "kill_and_fresh" | "refuse";
-  /** What the agent is told; null: nothing (a UI that opens by itself, or a refusal). */
+  /** The message to the agent. Null: none (a UI that opens without a prompt, or a refusal). */
   readonly message: string | null;
-  /** One sentence for people; a refusal's reason, or why a new conversation begins. */
+  /** One sentence: the reason of a refusal, or of a new conversation. */
   readonly why: string;
 }
 
-/** `--resume` alone only opens a conversation, so a bare resume says something. */
-export const CONTINUE = "Continue where you left off.";
-
 export function planAgentResume(facts: AgentResumeFacts): AgentResumePlan {
   const { alive, kill, mode } = facts;
-  if (alive === "no") return again(facts);
+  if (alive === "no") return planNewProcess(facts);
   if (alive === "waiting") {
     return refused("it asks for permission; attach to it and answer, or stop it first");
   }
-  if (kill || alive === "unresponsive") return killed(again(facts), kill);
+  if (kill || alive === "unresponsive") return endFirst(planNewProcess(facts), kill);
   if (alive === "idle_after_error" && mode === "interactive") {
-    const message = facts.message ?? CONTINUE;
-    return { do: "nudge", message, why: "it is alive and has its conversation, so it is told there" };
+    const message = facts.message ?? CONTINUE_MESSAGE;
+    return { do: "nudge", message, why: "it is alive, so Reprise types the message there" };
   }
   return refused(
-    alive === "busy"
-      ? "it is alive and working; it can be told something when its turn is over"
-      : "it is alive and idle",
+    alive === "busy" ? "it is working; send a message when its turn is over" : "it is alive and idle",
   );
 }
 
-/** A new process for the agent. */
-function again(facts: AgentResumeFacts): AgentResumePlan {
+/** The plan for an agent without a process. */
+function planNewProcess(facts: AgentResumeFacts): AgentResumePlan {
   const { message, append, prompt, priorSession, mode } = facts;
-  if (facts.fresh === true) return anew(facts);
+  if (facts.fresh === true) return planFresh(facts);
   if (message !== null && !append) {
     return { do: "fresh", message, why: "the message replaces the prompt" };
   }
   if (priorSession === "present") {
-    return { do: "resume", message: message ?? CONTINUE, why: "the conversation is continued" };
+    return { do: "resume", message: message ?? CONTINUE_MESSAGE, why: "the conversation continues" };
   }
   if (priorSession === "lost_but_escrow") {
-    const why = "the conversation is continued from the run's copy, since the engine has lost its own";
-    return { do: "resume", message: message ?? CONTINUE, why };
+    const why = "the conversation continues from the run's copy; the engine has lost its own";
+    return { do: "resume", message: message ?? CONTINUE_MESSAGE, why };
   }
   const lost =
     priorSession === "none"
       ? "there is no conversation to continue"
       : "the engine has lost the conversation, and there is no copy";
   const words = [prompt, message].filter((text) => text !== null);
-  if (words.length === 0 && mode === "headless") return refused(`${lost}, and no prompt to begin another`);
+  if (words.length === 0 && mode === "headless") return refused(`${lost}, and it has no prompt for another`);
   return { do: "fresh", message: words.length === 0 ? null : words.join("\n\n"), why: lost };
 }
 
-function anew({ message, prompt, mode }: AgentResumeFacts): AgentResumePlan {
+function planFresh({ message, prompt, mode }: AgentResumeFacts): AgentResumePlan {
   if (message !== null) return { do: "fresh", message, why: "the message replaces the prompt" };
-  if (prompt !== null) return { do: "fresh", message: prompt, why: "it is told its prompt again" };
-  if (mode === "headless") return refused("there is no prompt to begin a new conversation with");
+  if (prompt !== null) return { do: "fresh", message: prompt, why: "it starts over with its prompt" };
+  if (mode === "headless") return refused("it has no prompt for a new conversation");
   return { do: "fresh", message: null, why: "its UI opens without a prompt" };
 }
 
-function killed(plan: AgentResumePlan, asked: boolean): AgentResumePlan {
+function endFirst(plan: AgentResumePlan, asked: boolean): AgentResumePlan {
   if (plan.do !== "resume" && plan.do !== "fresh") return plan;
-  const why = `${asked ? "it is ended first" : "it does not answer, so it is ended first"}; ${plan.why}`;
+  const why = `${asked ? "Reprise ends it first" : "it does not answer, so Reprise ends it first"}; ${plan.why}`;
   return { do: plan.do === "resume" ? "kill_and_resume" : "kill_and_fresh", message: plan.message, why };
 }
 

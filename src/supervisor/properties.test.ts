@@ -25,13 +25,13 @@ import {
 } from "../../test/supervision.ts";
 import { decide, type SupervisionFacts } from "./decide.ts";
 import { fromStored, toStored } from "./history.ts";
-import type { ProcessSight } from "./occurrence.ts";
+import type { ProcessState } from "./occurrence.ts";
 
 const span = fc.integer({ min: 0, max: 3 * DAY });
 const soon = fc.oneof(fc.integer({ min: 0, max: 3 * MINUTE }), span);
 const before = soon.map((ms) => T0 - ms);
 
-const ladder = (trigger: Trigger) => {
+const entriesFor = (trigger: Trigger) => {
   const allowed = ACTIONS.filter((action) => whyNotAllowed(trigger, action) === null);
   const one = fc.record({
     action: fc.constantFrom(...allowed),
@@ -86,7 +86,7 @@ const activity = fc.oneof(
   trouble.map((of) => ({ state: "error" as const, trouble: of })),
 );
 
-const seenOf = (attempt: number): fc.Arbitrary<ProcessSight> =>
+const seenOf = (attempt: number): fc.Arbitrary<ProcessState> =>
   fc.oneof(
     fc
       .record({ activity, sinceMs: before, grewAtMs: before, turns: fc.nat(5), certain: fc.boolean() })
@@ -143,10 +143,10 @@ function historyOf(happenings: readonly Happening[]) {
 const facts: fc.Arbitrary<SupervisionFacts> = fc
   .record({
     on: fc.record({
-      idle: ladder("idle"),
-      dead: ladder("dead"),
-      error: ladder("error"),
-      prompt: ladder("prompt"),
+      idle: entriesFor("idle"),
+      dead: entriesFor("dead"),
+      error: entriesFor("error"),
+      prompt: entriesFor("prompt"),
     }),
     mode: fc.constantFrom("interactive", "headless"),
     phase: fc.constantFrom("active", "active", "active", "active", "done", "failed", "stopped"),
@@ -156,7 +156,7 @@ const facts: fc.Arbitrary<SupervisionFacts> = fc
     happenings: fc.array(happening, { maxLength: 12 }),
     openDecision: fc.constantFrom(null, null, null, "1a2b3c4d-9"),
     clockJumpMs: fc.option(before, { freq: 3 }),
-    chance: fc.double({ min: 0, max: 0.999_999, noNaN: true }),
+    jitter: fc.double({ min: 0, max: 0.999_999, noNaN: true }),
   })
   .chain(({ attempt, behind, happenings, on, mode, phase, maxAttempts, ...rest }) =>
     fc

@@ -11,7 +11,7 @@ import {
   resumed,
   type StepAgent,
   stepEnded,
-  type Todo,
+  type PipelineStep,
 } from "./reduce.ts";
 
 const AT = "2026-04-01T12:00:00.000Z";
@@ -88,7 +88,7 @@ const agentIs = (phase: AgentPhase, reason: string | null = null): StepAgent => 
 const FAILED = { phase: "failed", endedAt: AT } as const;
 
 describe("nextOf", () => {
-  const cases: Record<string, [record: PipelineRecord, agent: StepAgent, then: Todo]> = {
+  const cases: Record<string, [record: PipelineRecord, agent: StepAgent, then: PipelineStep]> = {
     "a new one begins its first step": [NEW, null, { do: "save", record: at("build", [entry("build")]) }],
     "a command that was begun is run": [at("build", [entry("build")]), null, { do: "run", step: BUILD }],
     "an agent that was not started is started": [fixing(null), null, { do: "start", step: FIX }],
@@ -222,7 +222,7 @@ describe("stepEnded", () => {
       FAIL,
       at("fix", [entry("test", { ...FAIL }), entry("fix", { state: "done", runs: MOST_RUNS })], {
         ...FAILED,
-        reason: `step fix was begun ${MOST_RUNS} times`,
+        reason: `step fix ran ${MOST_RUNS} times`,
       }),
     ],
   };
@@ -331,12 +331,12 @@ const definitions = fc.integer({ min: 1, max: 5 }).chain((count) => {
   return fc.tuple(...steps);
 });
 
-type Event = "look" | "done" | "failed" | "stopped" | "removed" | "crash" | "cancel" | "resume";
+type Event = "snapshot" | "done" | "failed" | "stopped" | "removed" | "crash" | "cancel" | "resume";
 const events = fc.array(
   fc.constantFrom<Event>(
-    "look",
-    "look",
-    "look",
+    "snapshot",
+    "snapshot",
+    "snapshot",
     "done",
     "done",
     "failed",
@@ -450,7 +450,13 @@ describe("whatever happens", () => {
         (steps, ends) => {
           const { records } = play(
             steps,
-            [...ends, ...ends, ...ends].flatMap((end): Event[] => ["look", "look", "look", end, "look"]),
+            [...ends, ...ends, ...ends].flatMap((end): Event[] => [
+              "snapshot",
+              "snapshot",
+              "snapshot",
+              end,
+              "snapshot",
+            ]),
           );
           expect(records.at(-1)?.phase).not.toBe("active");
         },

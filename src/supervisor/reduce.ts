@@ -1,25 +1,25 @@
 /**
- * The life of a pipeline: what its record says, in; what is to be done next, or the next record, out.
+ * The life of a pipeline: a record in, the next action or the next record out. Pure.
  *
- * Pure. Whoever drives a pipeline stores each record by compare-and-set before it acts on it (I8): a step is begun in the
- * store first, and a record that has ended stays as it is until a person resumes it.
+ * The driver stores each record by compare-and-set before it acts on it (I8), so a step begins in the store first. An
+ * ended record does not change until a person resumes it.
  */
 import type { StepDefinition } from "../core/runbook.ts";
 import type { AgentRecord, PipelineRecord, StepRecord } from "../core/supervision.ts";
 
-/** A step that comes round more often gets nowhere: a person is to look at it. */
+/** A step that repeats more often makes no progress, so the pipeline fails and a person decides. */
 export const MOST_RUNS = 10;
 
-export type Todo =
+export type PipelineStep =
   | { readonly do: "nothing" }
-  /** Store this record, then look again. */
+  /** Store this record, then ask again. */
   | { readonly do: "save"; readonly record: PipelineRecord }
-  /** Run the step's command. It was begun before, so it may be a second time after a crash. */
+  /** Run the step's command. After a crash this may be a repetition. */
   | { readonly do: "run"; readonly step: StepDefinition }
-  /** Start the step's agent, unless one that was started for it is not in the record yet. */
+  /** Start the step's agent, unless an agent of this step exists and is not in the record yet. */
   | { readonly do: "start"; readonly step: StepDefinition };
 
-/** The agent that the running step names, as it is; null: there is no such document any more. */
+/** The agent of the running step. Null: its document was removed. */
 export type StepAgent = Pick<AgentRecord, "phase" | "reason"> | null;
 
 export interface StepEnd {
@@ -27,8 +27,8 @@ export interface StepEnd {
   readonly detail: string | null;
 }
 
-/** `agent` counts only where the running step names one. `at`: ISO 8601, now. */
-export function nextOf(record: PipelineRecord, agent: StepAgent, at: string): Todo {
+/** `agent` counts only if the running step names one. `at`: the present time, ISO 8601. */
+export function nextOf(record: PipelineRecord, agent: StepAgent, at: string): PipelineStep {
   if (record.phase !== "active") return { do: "nothing" };
   const { definition } = record;
   const step = definition.steps.find(({ name }) => name === record.step);
@@ -38,7 +38,7 @@ export function nextOf(record: PipelineRecord, agent: StepAgent, at: string): To
       return { do: "save", record: begun(record, first.name, at) };
     return { do: "save", record: ended(record, "failed", { reason: "it has no such step", at }) };
   }
-  const running = entryOf(record, step.name);
+  const running = stepRecordOf(record, step.name);
   if (running?.state !== "running") return { do: "save", record: begun(record, step.name, at) };
   if (step.agent === null) return { do: "run", step };
   if (running.agent === null) return { do: "start", step };
@@ -49,7 +49,7 @@ function afterAgent(
   record: PipelineRecord,
   id: string,
   { agent, at }: { readonly agent: StepAgent; readonly at: string },
-): Todo {
+): PipelineStep {
   const phase = agent?.phase ?? "gone";
   switch (phase) {
     case "active":
@@ -57,7 +57,7 @@ function afterAgent(
     case "done":
     case "failed":
       return { do: "save", record: stepEnded(record, { state: phase, detail: agent?.reason ?? null }, at) };
-    // Whoever stopped or removed it wants no other step to begin in its place.
+    // A person stopped or removed the agent, so no other step may begin in its place.
     case "stopped":
     case "gone": {
       const reason = `agent ${id} was ${phase === "gone" ? "removed" : phase}`;
@@ -66,56 +66,56 @@ function afterAgent(
   }
 }
 
-/** The step that is being worked on has ended: the next one, or the end of the pipeline. */
+/** The record after the end of the running step: at the next step, or ended. */
 export function stepEnded(record: PipelineRecord, { state, detail }: StepEnd, at: string): PipelineRecord {
   const step = record.definition.steps.find(({ name }) => name === record.step);
-  const running = step === undefined ? undefined : entryOf(record, step.name);
+  const running = step === undefined ? undefined : stepRecordOf(record, step.name);
   if (record.phase !== "active" || step === undefined || running?.state !== "running") return record;
-  const after = withEntry(record, { ...running, state, detail });
+  const after = withStepRecord(record, { ...running, state, detail });
   const target = state === "done" ? step.onDone : step.onFail;
   if (target !== null) return begun(after, target, at);
   if (state === "done") return ended({ ...after, step: null }, "done", { reason: null, at });
   return ended(after, "failed", { reason: `step ${step.name} failed`, at });
 }
 
-/** The running step has an agent. */
+/** The record with the agent of the running step. */
 export function agentStarted(record: PipelineRecord, step: string, agent: string): PipelineRecord {
-  const running = entryOf(record, step);
+  const running = stepRecordOf(record, step);
   if (record.phase !== "active" || record.step !== step || running?.state !== "running") return record;
-  return withEntry(record, { ...running, agent, agents: [...running.agents, agent] });
+  return withStepRecord(record, { ...running, agent, agents: [...running.agents, agent] });
 }
 
-/** The same record: it has ended already. */
+/** Returns the same record if it has already ended. */
 export function cancelled(record: PipelineRecord, at: string): PipelineRecord {
   if (record.phase !== "active") return record;
   return halted(record, "cancelled", { reason: "cancelled by the user", at });
 }
 
 /**
- * What failed or was cancelled goes on at its step; the same record: it is active, or done. `keep`: the agent of that
- * step goes on, too. Otherwise the step gets another one.
+ * Continues a failed or cancelled pipeline at its step; returns the same record if it is active or done. `keep`: the
+ * step's agent continues. Otherwise the step gets a new agent.
  */
 export function resumed(record: PipelineRecord, keep: boolean): PipelineRecord {
   if (record.phase !== "failed" && record.phase !== "cancelled") return record;
-  const steps = record.steps.map((entry): StepRecord => {
-    const again = { ...entry, runs: 0 };
-    if (entry.name !== record.step || entry.state === "done") return again;
-    return { ...again, state: "running", runs: 1, detail: null, agent: keep ? entry.agent : null };
+  const steps = record.steps.map((stepRecord): StepRecord => {
+    const again = { ...stepRecord, runs: 0 };
+    if (stepRecord.name !== record.step || stepRecord.state === "done") return again;
+    return { ...again, state: "running", runs: 1, detail: null, agent: keep ? stepRecord.agent : null };
   });
   return { ...record, steps, phase: "active", reason: null, endedAt: null };
 }
 
-export function entryOf(record: PipelineRecord, step: string | null): StepRecord | undefined {
+export function stepRecordOf(record: PipelineRecord, step: string | null): StepRecord | undefined {
   return record.steps.find(({ name }) => name === step);
 }
 
 function begun(record: PipelineRecord, step: string, at: string): PipelineRecord {
-  const before = entryOf(record, step);
+  const before = stepRecordOf(record, step);
   if (before !== undefined && before.runs >= MOST_RUNS) {
-    const reason = `step ${step} was begun ${before.runs} times`;
+    const reason = `step ${step} ran ${before.runs} times`;
     return ended({ ...record, step }, "failed", { reason, at });
   }
-  return withEntry(
+  return withStepRecord(
     { ...record, step },
     {
       name: step,
@@ -128,16 +128,16 @@ function begun(record: PipelineRecord, step: string, at: string): PipelineRecord
   );
 }
 
-/** The end of the pipeline in the middle of a step. */
+/** Ends the pipeline in the middle of a step. */
 function halted(
   record: PipelineRecord,
   phase: "failed" | "cancelled",
   end: { readonly reason: string; readonly at: string },
 ): PipelineRecord {
-  const running = entryOf(record, record.step);
+  const running = stepRecordOf(record, record.step);
   const after =
     running?.state === "running"
-      ? withEntry(record, { ...running, state: "failed", detail: end.reason })
+      ? withStepRecord(record, { ...running, state: "failed", detail: end.reason })
       : record;
   return ended(after, phase, end);
 }
@@ -150,10 +150,10 @@ function ended(
   return { ...record, phase, reason, endedAt: at };
 }
 
-function withEntry(record: PipelineRecord, entry: StepRecord): PipelineRecord {
-  const known = record.steps.some(({ name }) => name === entry.name);
+function withStepRecord(record: PipelineRecord, stepRecord: StepRecord): PipelineRecord {
+  const known = record.steps.some(({ name }) => name === stepRecord.name);
   const steps = known
-    ? record.steps.map((one) => (one.name === entry.name ? entry : one))
-    : [...record.steps, entry];
+    ? record.steps.map((one) => (one.name === stepRecord.name ? stepRecord : one))
+    : [...record.steps, stepRecord];
   return { ...record, steps };
 }

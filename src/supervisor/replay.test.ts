@@ -8,7 +8,7 @@ import type { AgentRecord } from "../core/supervision.ts";
 import type { StoredEvent } from "../store/store.ts";
 import { decide, type NextAction, type SupervisionFacts } from "./decide.ts";
 import { fromStored } from "./history.ts";
-import type { EndedAttempt, ProcessSight } from "./occurrence.ts";
+import type { EndedAttempt, ProcessState } from "./occurrence.ts";
 
 interface Recorded {
   readonly about: string;
@@ -20,7 +20,7 @@ interface Recorded {
     /** How much of the log there was. */
     readonly seq: number;
     readonly attempt: number;
-    readonly seen: ProcessSight;
+    readonly seen: ProcessState;
     readonly with?: Partial<SupervisionFacts>;
     readonly decision: NextAction;
   }[];
@@ -45,7 +45,7 @@ test.each(names)("%s", (name) => {
       history: fromStored(recorded.events.filter((event) => event.seq <= seq)),
       openDecision: null,
       clockJumpMs: null,
-      chance: 0.25,
+      jitter: 0.25,
       ...rest,
     };
     expect(decide(facts), `${recorded.about} (${at})`).toEqual(decision);

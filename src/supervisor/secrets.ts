@@ -1,16 +1,16 @@
 /**
- * What is stored about agents and pipelines is what they are told later: by an entry, after a crash, in a new conversation.
- * So a text with a secret in it is refused: stored, it would be a leak, and without the secret another text.
+ * Refuses texts with secrets in agents and pipelines. Reprise stores these texts and sends them later: stored with the
+ * secret they would leak it, and without it they would be different texts.
  */
 import { Fault } from "../core/faults.ts";
 import type { AgentDefinition, PipelineDefinition } from "../core/runbook.ts";
 import type { Redact } from "../lib/secrets.ts";
-import { type Deps } from "../run/run.ts";
+import type { Deps } from "../run/run.ts";
 import { allEngines, redactorFor, storableArgs } from "../run/engine-setup.ts";
 
-const INSTEAD = "Leave it out, and name the variable or the file that has it.";
+const INSTEAD = "Remove it, and name the variable or file that has it.";
 
-/** Knows what a start of this agent would hide. */
+/** Redacts the same secrets as a start of this agent. */
 export function redactorOf(deps: Deps, { engine, env }: Pick<AgentDefinition, "engine" | "env">): Redact {
   return redactorFor({ ...deps.env, ...deps.config.engines[engine]?.env }, env);
 }
@@ -20,7 +20,7 @@ export function refuseSecretAgent(deps: Deps, agent: AgentDefinition): void {
   if (found === null) return;
   throw new Fault(
     "usage",
-    `${found.where} of agent ${agent.name} holds ${found.what}, and an agent is stored with what it runs and is told. ${INSTEAD}`,
+    `${found.where} of agent ${agent.name} contains ${found.what}, and Reprise stores the texts and commands of an agent. ${INSTEAD}`,
     { facts: { agent: agent.name } },
   );
 }
@@ -30,7 +30,7 @@ export function refuseSecretMessage(deps: Deps, agent: AgentDefinition, message:
   if (what === null) return;
   throw new Fault(
     "message_invalid",
-    `The message holds ${what}, and what an agent is told is stored before it is sent. ${INSTEAD} Or type it yourself: reprise agent attach`,
+    `The message contains ${what}, and Reprise stores a message before it sends it. ${INSTEAD} Or type it yourself: reprise agent attach`,
   );
 }
 
@@ -45,7 +45,7 @@ export function refuseSecretPipeline(
     if (what === null) continue;
     throw new Fault(
       "usage",
-      `The variable ${name} holds ${what}, and a pipeline is stored with its variables. Give secrets by the environment.`,
+      `The variable ${name} contains ${what}, and Reprise stores the variables of a pipeline. Pass secrets through the environment.`,
       { facts: { variable: name } },
     );
   }
@@ -55,31 +55,31 @@ export function refuseSecretPipeline(
     if (what === null) continue;
     throw new Fault(
       "usage",
-      `Step ${name} holds ${what}, and a pipeline is stored with what it runs and says. Give secrets by the environment.`,
+      `Step ${name} contains ${what}, and Reprise stores the texts and commands of a pipeline. Pass secrets through the environment.`,
       { facts: { step: name } },
     );
   }
 }
 
-/** A step starts its agent from the record, with the options that stand there. */
+/** A step starts its agent from the stored record, so its options must be complete there. */
 function secretInStep(deps: Deps, agent: AgentDefinition): string | null {
   const redact = redactorOf(deps, agent);
   const found = secretOf(agent, redact)?.what ?? null;
   return found ?? (argsOf(deps, agent).redacted.length === 0 ? null : SOME);
 }
 
-/** Its native options as they may be stored. */
+/** The native options in the form that may be stored. */
 export function argsOf(deps: Deps, agent: AgentDefinition): ReturnType<typeof storableArgs> {
   const engine = allEngines(deps).find(({ id }) => id === agent.engine);
   return storableArgs(agent.args, redactorOf(deps, agent), engine);
 }
 
-interface Found {
+interface FoundSecret {
   readonly where: string;
   readonly what: string;
 }
 
-function secretOf({ prompt, policy }: AgentDefinition, redact: Redact): Found | null {
+function secretOf({ prompt, policy }: AgentDefinition, redact: Redact): FoundSecret | null {
   const entries = Object.values(policy.on).flat();
   const texts: (readonly [where: string, text: string])[] = [
     ["The prompt", prompt ?? ""],
@@ -93,14 +93,14 @@ function secretOf({ prompt, policy }: AgentDefinition, redact: Redact): Found | 
   return null;
 }
 
-/** Its options are stored without a secret that is in them, so only whoever was given them can start it. */
+/** The stored options lack a secret, so only the process that received them can start the agent. */
 export function lacksOptions({ args }: AgentDefinition): boolean {
   return args.some((arg) => /\[redacted(?::\w{1,64})?\]/.test(arg));
 }
 
-const SOME = "what looks like a secret";
+const SOME = "text that looks like a secret";
 
-/** Null: none. A value that is known is told by its variable. */
+/** Names the secret: a known value by its variable. Null: none. */
 function secretIn(text: string, redact: Redact): string | null {
   const hidden = redact(text);
   if (hidden === text) return null;

@@ -1,4 +1,4 @@
-/** `decide` over simulated days, with agents that misbehave: every ladder ends, and a delay ends in one act. */
+/** `decide` over simulated days, with agents that misbehave: every list of entries ends, and a delay ends in one act. */
 import { describe, expect, test } from "vitest";
 import {
   agentLike,
@@ -74,7 +74,7 @@ describe("an agent that", () => {
       tickMs: 5 * SECOND,
     });
     expect([ran.starts.length, ran.exhausted.length]).toEqual([1, 1]);
-    expect(ran.exhausted[0]?.why).toMatch(/too far away to wait for$/);
+    expect(ran.exhausted[0]?.why).toMatch(/Reprise waits 8 days at most$/);
   });
 
   test("is always rate limited, with a reset in an hour, waits for each", () => {

@@ -1,20 +1,20 @@
 /**
- * The door of `supervisor`: agents that are kept moving by their runbooks, the daemon that does it, and the way to it.
+ * The door of `supervisor`: supervised agents and pipelines, the daemon that acts for them, and the client of the daemon.
  */
 export { getAgent, listAgents, removeAgent, selectAgent, startAgent, stopAgent } from "./agents.ts";
 export {
-  backCommand,
-  type BackCommand,
-  keepConversation,
-  pipelineWayOn,
-  wayBack,
-  type WayBack,
-} from "./bring-back.ts";
-export { daemonPlaces, ensureDaemon, findDaemon, readDaemonLog } from "./client.ts";
-export type { Daemon, ResumedAgent } from "./client.ts";
+  commandToResume,
+  type ResumeCommand,
+  storeStrict,
+  forecastPipelineResume,
+  forecastResume,
+  type ResumeForecast,
+} from "./agent-resume.ts";
+export { daemonPlaces, ensureDaemon, findDaemon, readDaemonLog } from "./daemon-client.ts";
+export type { Daemon, ResumedAgent } from "./daemon-client.ts";
 export { runDaemon } from "./daemon.ts";
 export { openDaemonLog } from "./daemon-log.ts";
-export { listDecisions, resolveDecision, tooLate } from "./escalate.ts";
-export { type AgentView, type Look, lookAt, runOf, viewOf } from "./look.ts";
+export { listDecisions, resolveDecision, lateAnswerFault } from "./decisions.ts";
+export { type AgentView, type AgentSnapshot, takeSnapshot, runOf, viewOf } from "./snapshot.ts";
 export { cancelPipeline, listPipelines, resumePipeline, selectPipeline, startPipeline } from "./pipelines.ts";
 export { refuseSecretMessage } from "./secrets.ts";

@@ -1,4 +1,4 @@
-/** Carries out the reducer's effects on the desk, and reports the results. Knows no screen. */
+/** Carries out the reducer's effects on the service, and reports the results. Knows no screen. */
 import type { ReviewService, ReviewTurn, TurnResult, TurnUpdate } from "../reviews/reviews.ts";
 import { CODE_AROUND } from "./panes.ts";
 import type { ServiceEffect, Message } from "./state.ts";
@@ -6,13 +6,13 @@ import type { ServiceEffect, Message } from "./state.ts";
 /** Streamed text is passed on in batches, thirty times per second. */
 const BATCH_MS = 33;
 
-export class Doer {
-  readonly #desk: ReviewService;
+export class EffectRunner {
+  readonly #service: ReviewService;
   readonly #post: (message: Message) => void;
   #turn: ReviewTurn | null = null;
 
-  constructor(desk: ReviewService, post: (message: Message) => void) {
-    this.#desk = desk;
+  constructor(service: ReviewService, post: (message: Message) => void) {
+    this.#service = service;
     this.#post = post;
   }
 
@@ -22,14 +22,14 @@ export class Doer {
         return this.#load(effect.ticket, effect.fresh);
       case "findInterrupted": {
         const { ticket } = effect;
-        this.#desk.findInterrupted().then(
+        this.#service.findInterrupted().then(
           (session) => this.#post({ type: "found", ticket, session }),
           (error: unknown) => this.#post({ type: "find_failed", ticket, reason: reasonOf(error) }),
         );
         return;
       }
       case "decline":
-        this.#desk.decline(effect.session).catch((error: unknown) => this.#trouble(error));
+        this.#service.decline(effect.session).catch((error: unknown) => this.#trouble(error));
         return;
       case "begin":
         try {
@@ -46,7 +46,7 @@ export class Doer {
         return this.#turn?.discard();
       case "codeAround": {
         const { comment } = effect;
-        this.#desk.codeAround(comment, CODE_AROUND).then(
+        this.#service.codeAround(comment, CODE_AROUND).then(
           (lines) => this.#post({ type: "code_found", comment, lines }),
           (error: unknown) => {
             this.#post({ type: "code_found", comment, lines: null });
@@ -67,9 +67,9 @@ export class Doer {
   }
 
   #load(ticket: number, fresh: boolean): void {
-    this.#desk.load(fresh).then(
+    this.#service.load(fresh).then(
       (loaded) => {
-        const trusted = new Set(loaded.comments.filter((comment) => this.#desk.trusts(comment)));
+        const trusted = new Set(loaded.comments.filter((comment) => this.#service.trusts(comment)));
         this.#post({ type: "loaded", ticket, loaded, trusted });
       },
       (error: unknown) => this.#post({ type: "load_failed", ticket, reason: reasonOf(error) }),
@@ -84,7 +84,7 @@ export class Doer {
       timer = undefined;
       if (batch.length > 0) this.#post({ type: "updates", ticket, updates: batch.splice(0) });
     };
-    const turn = this.#desk.begin(order, (update) => {
+    const turn = this.#service.begin(order, (update) => {
       batch.push(update);
       timer ??= setTimeout(flush, BATCH_MS);
     });

@@ -68,7 +68,7 @@ export function filterLines(state: State, columns: number, rows: number): Line[]
 }
 
 export function paneLines(state: State, columns: number): readonly Line[] {
-  if (state.pane === "codex") return logLines(state.log, columns);
+  if (state.pane === "log") return logLines(state.log, columns);
   const comment = commentAtCursor(state);
   if (comment === null) return [];
   return state.pane === "comment"

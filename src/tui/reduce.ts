@@ -232,7 +232,7 @@ function moved(state: State, by: number): Reduced {
     const cursor = clamp(state.cursor + by, state.visible.length - 1);
     return cursor === state.cursor ? still(state) : follow({ ...state, cursor, paneTop: 0 });
   }
-  if (state.pane !== "codex") return still({ ...state, paneTop: state.paneTop + by });
+  if (state.pane !== "log") return still({ ...state, paneTop: state.paneTop + by });
   return still({ ...state, logTop: (state.logTop ?? lastTop(state)) + by });
 }
 
@@ -262,8 +262,8 @@ function tidy({ state, effects }: Reduced): Reduced {
     ...state,
     cursor,
     top: scrolledTo(cursor, state.top, layout.list.rows, state.visible.length),
-    paneTop: state.pane === "codex" ? state.paneTop : clamp(state.paneTop, last),
-    logTop: state.pane === "codex" ? tidyLogTop(state.logTop, last) : state.logTop,
+    paneTop: state.pane === "log" ? state.paneTop : clamp(state.paneTop, last),
+    logTop: state.pane === "log" ? tidyLogTop(state.logTop, last) : state.logTop,
     questionTop: clamp(state.questionTop, asked - layout.question),
     overlay: tidyOverlay(state, layout.body - 1),
   };

@@ -3,7 +3,7 @@ import type { QuestionAnswer, Question } from "../core/events.ts";
 import type {
   ReviewComment,
   InterruptedSession,
-  Loaded,
+  LoadedComments,
   PullRequest,
   TurnOrder,
   TurnResult,
@@ -23,7 +23,7 @@ export interface CommentRow {
   readonly depth: number;
 }
 
-export const PANES = ["comment", "code", "codex"] as const;
+export const PANES = ["comment", "code", "log"] as const;
 export type Pane = (typeof PANES)[number];
 
 /** Shown in place of list and pane. */
@@ -79,7 +79,7 @@ export interface State {
   /** Null: nothing is loading. */
   readonly loading: number | null;
   readonly loadFailed: string | null;
-  readonly loaded: Loaded | null;
+  readonly loaded: LoadedComments | null;
   readonly trusted: ReadonlySet<ReviewComment>;
   /** All comments, replies below their parents. */
   readonly rows: readonly CommentRow[];
@@ -116,7 +116,7 @@ export type Message =
   | {
       readonly type: "loaded";
       readonly ticket: number;
-      readonly loaded: Loaded;
+      readonly loaded: LoadedComments;
       readonly trusted: ReadonlySet<ReviewComment>;
     }
   | { readonly type: "load_failed"; readonly ticket: number; readonly reason: string }

@@ -1,8 +1,8 @@
-/** Frames of the whole UI with a scripted desk, as a terminal emulator shows them. Keys in, screen out. */
+/** Frames of the whole UI with a scripted service, as a terminal emulator shows them. Keys in, screen out. */
 import { PassThrough, Writable } from "node:stream";
 import xterm from "@xterm/headless";
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
-import { type Script, fakeDesk, sampleComment } from "../../test/fake-review-service.ts";
+import { type Script, fakeReviewService, sampleComment } from "../../test/fake-review-service.ts";
 import type { ReviewService } from "../reviews/reviews.ts";
 import { openReview } from "./tui.ts";
 
@@ -55,8 +55,8 @@ interface Options {
   readonly columns?: number;
   readonly rows?: number;
   readonly colours?: boolean;
-  /** Replaces parts of the scripted desk. */
-  readonly desk?: Partial<ReviewService>;
+  /** Replaces parts of the scripted service. */
+  readonly service?: Partial<ReviewService>;
 }
 
 const open: Ui[] = [];
@@ -68,10 +68,10 @@ class Ui {
   readonly left: Promise<number>;
   now = NOW;
 
-  constructor(script: Script, { columns = 80, rows = 24, colours = false, desk = {} }: Options = {}) {
+  constructor(script: Script, { columns = 80, rows = 24, colours = false, service = {} }: Options = {}) {
     this.output = new FakeOutput(columns, rows);
     this.left = openReview({
-      desk: { ...fakeDesk(script, (entry) => this.journal.push(entry)), ...desk },
+      service: { ...fakeReviewService(script, (entry) => this.journal.push(entry)), ...service },
       input: this.input as unknown as NodeJS.ReadStream,
       output: this.output as unknown as NodeJS.WriteStream,
       colours,
@@ -286,7 +286,7 @@ describe("the terminal", () => {
     input.isTTY = false;
     const options = { input: input as unknown as NodeJS.ReadStream, colours: false, now: () => NOW };
     const output = new FakeOutput(80, 24) as unknown as NodeJS.WriteStream;
-    await expect(openReview({ ...options, output, desk: fakeDesk(BASE) })).rejects.toMatchObject({
+    await expect(openReview({ ...options, output, service: fakeReviewService(BASE) })).rejects.toMatchObject({
       code: "platform_unsupported",
     });
   });
@@ -467,11 +467,11 @@ describe("limits", () => {
     await ui.shows(/… 5,\d{3},\d{3} more characters are not shown; the transcript has them all/);
   });
 
-  test("turn an exception of the desk into a failed turn", async () => {
+  test("turn an exception of the service into a failed turn", async () => {
     const begin = () => {
       throw new Error("no disk");
     };
-    const ui = new Ui(BASE, { desk: { begin } });
+    const ui = new Ui(BASE, { service: { begin } });
     await ui.shows("Prices are floats");
     ui.press("x");
     await ui.shows(/Codex execution failed: no disk$/m);

@@ -2,14 +2,14 @@
 import { Fault } from "../core/faults.ts";
 import type { ReviewService } from "../reviews/reviews.ts";
 import { Screen, sizeOf, type Key } from "../terminal/terminal.ts";
-import { Doer } from "./effects.ts";
+import { EffectRunner } from "./effects.ts";
 import { meaningOf } from "./keys.ts";
 import { reduce } from "./reduce.ts";
 import { firstState, type Effect, type Message, type State } from "./state.ts";
 import { view } from "./view.ts";
 
 export interface UiOptions {
-  readonly desk: ReviewService;
+  readonly service: ReviewService;
   /** The caller's terminal. */
   readonly input: NodeJS.ReadStream;
   readonly output: NodeJS.WriteStream;
@@ -34,13 +34,13 @@ const TICK_MS = 1_000;
 const STOP_MS = 5_000;
 const SIGNALS = { SIGHUP: 129, SIGINT: 130, SIGQUIT: 131, SIGTERM: 143 } as const;
 
-/** State, screen and desk of one UI, until it closes. */
+/** State, screen and service of one UI, until it closes. */
 class Ui {
   readonly #options: UiOptions;
   readonly #resolve: (code: number) => void;
   readonly #reject: (error: unknown) => void;
   readonly #screen: Screen;
-  readonly #doer: Doer;
+  readonly #doer: EffectRunner;
   readonly #clock: NodeJS.Timeout;
   readonly #signals: readonly (readonly [signal: string, listener: () => void])[];
   #state: State;
@@ -49,12 +49,12 @@ class Ui {
   #timer: NodeJS.Timeout | undefined;
 
   constructor(options: UiOptions, resolve: (code: number) => void, reject: (error: unknown) => void) {
-    const { desk, output, now } = options;
+    const { service, output, now } = options;
     this.#options = options;
     this.#resolve = resolve;
     this.#reject = reject;
-    this.#state = firstState(desk.pullRequest, sizeOf(output), now());
-    this.#doer = new Doer(desk, (message) =>
+    this.#state = firstState(service.pullRequest, sizeOf(output), now());
+    this.#doer = new EffectRunner(service, (message) =>
       this.#guard(() => {
         this.#post({ type: "tick", now: now() });
         this.#post(message);

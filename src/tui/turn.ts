@@ -64,7 +64,7 @@ function withApprovals(state: State, { approvals = [], keepsApprovals }: Interru
     (sofar, what) => addEntry(sofar, { kind: "notice", text: `· ${oneLine(what)}` }),
     addEntry(state.log, { kind: "turn", text: title }),
   );
-  return { ...state, log, logTop: null, pane: "codex" };
+  return { ...state, log, logTop: null, pane: "log" };
 }
 
 function oneLine(text: string): string {
@@ -104,7 +104,7 @@ function begin(state: State, comments: readonly ReviewComment[], resume: Interru
   const text = `${plural(comments.length, "comment")} to Codex`;
   const log = addEntry(state.log, { kind: "turn", text });
   return {
-    state: { ...state, ticket, codex, log, logTop: null, pane: "codex", overlay: null },
+    state: { ...state, ticket, codex, log, logTop: null, pane: "log", overlay: null },
     effects: [{ do: "begin", ticket, order: { comments, resume } }],
   };
 }

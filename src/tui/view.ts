@@ -47,14 +47,14 @@ function overlay(state: State, { columns, rows }: Size): Line[] {
     : [ruled(" Filter", columns), ...filterLines(state, columns, rows - 1)];
 }
 
-const TITLES = { comment: "Comment", code: "Code", codex: "Codex" } as const;
+const TITLES = { comment: "Comment", code: "Code", log: "Codex" } as const;
 
 function paneWithTitle(state: State, layout: Layout): Line[] {
   const { columns, rows } = layout.pane;
   if (rows < 1) return [];
   const all = paneLines(state, columns);
   const end = Math.max(0, all.length - rows);
-  const top = state.pane === "codex" ? (state.logTop ?? end) : state.paneTop;
+  const top = state.pane === "log" ? (state.logTop ?? end) : state.paneTop;
   const names = PANES.map((pane) => (pane === state.pane ? `[${TITLES[pane]}]` : ` ${TITLES[pane]} `));
   const position = end === 0 ? "" : ` ${top + 1}–${Math.min(all.length, top + rows)}/${all.length}`;
   const title = ruled(names.join("") + position, columns, state.focus === "pane" ? "accent" : "dim");

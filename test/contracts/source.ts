@@ -5,7 +5,7 @@
  */
 import assert from "node:assert/strict";
 import { Fault, type FaultCode } from "../../src/core/faults.ts";
-import type { Issue, IssueSource } from "../../src/issues/source.ts";
+import type { Issue, IssueSource } from "../../src/issues/sources/source.ts";
 
 export interface SourceCase {
   readonly name: string;

@@ -1,7 +1,7 @@
 /** Records that the contract cases and the backends' own tests write, and small steps that they share. */
 import assert from "node:assert/strict";
 import type { AttemptRecord, RunRecord } from "../../src/core/records.ts";
-import type { LeaseOwner, NewDocument, NewEvent, Store } from "../../src/store/store.ts";
+import type { LeaseOwner, NewDocument, NewEvent, Store } from "../../src/store/contract.ts";
 
 /** A case by its name. `store` is empty; `again` opens the same data a second time. */
 export type Cases = Readonly<Record<string, (store: Store, again: () => Promise<Store>) => Promise<void>>>;

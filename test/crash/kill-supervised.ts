@@ -57,7 +57,7 @@ const ASKED = "supervised: agents that were killed too often, and asked a person
 async function answer(box: CrashBox, broken: string[]): Promise<number> {
   const { decisions } = await box.json<{ decisions: { id: string; what: string }[] }>(["decisions", "list"]);
   for (const { id, what } of decisions) {
-    if (!what.includes("it has failed too often without getting anywhere"))
+    if (!what.includes("it has failed too often without a completed turn"))
       broken.push(`${id} asks: ${what}`);
     await box.run(["decisions", "resolve", id, "1"]);
   }

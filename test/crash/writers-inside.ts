@@ -5,7 +5,7 @@
 import { appendFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { builtInEngine } from "../../src/engines/engines.ts";
-import { changeText } from "../../src/issues/files.ts";
+import { changeText } from "../../src/issues/sources/files.ts";
 import { versionOf } from "../../src/run/engine-setup.ts";
 import { trust } from "../../src/setup.ts";
 import { openStore } from "../../src/store/store.ts";

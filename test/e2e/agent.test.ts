@@ -82,10 +82,10 @@ test("an agent that `reprise stop` stopped is not started again, and says how to
   expect([view.phase, view.next, view.why]).toEqual([
     "active",
     null,
-    "a person stopped it; `reprise agent resume` brings it back",
+    "a person stopped it; `reprise agent resume` continues it",
   ]);
   expect((await box.run(["daemon", "stop"])).stdout).toContain(
-    "Nobody keeps its 1 agent moving until it runs again.",
+    "1 agent is not supervised until it runs again.",
   );
   expect(await box.agent(["resume", id])).toMatchObject({ resumed: [id], skipped: [] });
   await box.until("its second turn", () => box.messages().length >= 2);
@@ -105,7 +105,7 @@ test("a secret in a variable is not stored, and an agent that cannot be resumed 
   };
   expect(skipped.map(({ reason }) => reason)).toEqual([expect.stringContaining("a secret in --model")]);
   const { agent, view } = await box.shown(id, "done again", (shown) => shown.view.phase === "done");
-  expect([agent.reason, view.decision]).toEqual(["its turn is completed", null]);
+  expect([agent.reason, view.decision]).toEqual(["its turn is complete", null]);
   await box.run(["daemon", "stop"]);
   const index = readdirSync(box.state).filter((name) => name.startsWith("index"));
   expect(index).toContain("index.db");
@@ -123,7 +123,7 @@ test("agents continue without the daemon, and the next daemon adopts them", asyn
   const listed = await box.run(["agent", "list"]);
   expect([listed.stdout, listed.stderr]).toEqual([
     expect.stringContaining(id),
-    expect.stringContaining("the supervisor is not running"),
+    expect.stringContaining("the daemon is not running"),
   ]);
   expect((await box.run(["daemon", "start"])).code).toBe(0);
   expect(await box.daemonPid()).not.toBe(daemon);
@@ -141,7 +141,7 @@ test("a second daemon exits with code 4, and the first one stays", async () => {
   const second = spawn(process.execPath, ["dist/daemon.js"], { env: box.env(), stdio: "pipe" });
   expect((await collect(second)).code).toBe(4);
   expect(await box.daemonPid()).toBe(pid);
-  expect(box.daemonLog()).toContain(`running already (pid ${pid}`);
+  expect(box.daemonLog()).toContain(`already running (pid ${pid}`);
 });
 
 test("many first commands start one daemon", async () => {
@@ -223,7 +223,7 @@ test("a gate that kills the supervisor fails in the end, and does not kill it fo
   const end = Date.now() + 60_000;
   while ((await box.show(id)).view.decision === null && Date.now() < end) await box.run(["daemon", "start"]);
   const { decision } = await box.json<{ decision: { tried: string } }>(["decisions", "show", id]);
-  expect(decision.tried).toBe("gate: the supervisor ended 5 times while it ran");
+  expect(decision.tried).toBe("gate: the daemon ended 5 times while the gate ran");
 });
 
 test("a question names earlier attempts and why they failed, harmlessly", async () => {

@@ -42,7 +42,7 @@ describe.skipIf(!HAS_TMUX)("a UI", () => {
     screen.resize(100, 40);
     screen.key("C-]");
     const left = await screen.shows(/^ENDED 0$/m);
-    expect(left).toContain(`${handle} works on by itself. Look again: reprise attach ${handle}`);
+    expect(left).toContain(`${handle} keeps running. Attach again: reprise attach ${handle}`);
     await expectSaneTerminal();
     expect(isAlive(box.pid(handle))).toBe(true);
 
@@ -129,7 +129,7 @@ describe.skipIf(!HAS_TMUX)("a UI", () => {
     await screen.shows('You said "remember 4711"');
     await screen.answers("/size", "size 100x40");
     screen.key("C-]");
-    expect(await screen.shows(/^ENDED 0$/m)).toContain("works on by itself");
+    expect(await screen.shows(/^ENDED 0$/m)).toContain("keeps running");
     screen.clear();
     screen.type(attach);
     await screen.shows('You said "remember 4711"');

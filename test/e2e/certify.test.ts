@@ -240,7 +240,7 @@ test.each([
   [["--certify", "mine"], 6, "it is an engine of your config"],
   [["--certify", "gemini"], 6, 'Gemini CLI cannot be run: "/nowhere/gemini" is not an executable program'],
   [["--certify", "codex", "claude"], 2, "Too many arguments"],
-  [["--certify", "--rebuild-index"], 2, "do not go together"],
+  [["--certify", "--rebuild-index"], 2, "exclude each other"],
   [["codex"], 2, "reprise doctor --certify codex"],
 ])("certify refuses %j", async (args, expected, text) => {
   using box = new Clinic();

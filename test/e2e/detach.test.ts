@@ -154,7 +154,7 @@ describe("deaths", () => {
       child.kill("SIGKILL");
       await done;
       const fresh = () => box.runDirectories().filter((one) => !known.has(one));
-      // A holder that has its errand continues; without an errand it ends without a trace.
+      // A holder that has its order continues; without an order it ends without a trace.
       await until("nothing goes on", () => holders().length === 0);
       const starts = box
         .journalEntries()

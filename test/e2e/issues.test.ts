@@ -115,7 +115,7 @@ describe("--resume", () => {
     box.commit();
     const result = await box.batch("--resume");
     expect(result).toMatchObject({ code: 0 });
-    expect(result.stderr).toContain("warning: a starts a new conversation: there is no prior session.");
+    expect(result.stderr).toContain("warning: a starts a new conversation: it has no earlier session.");
     expect(box.statuses()).toEqual({ a: "closed" });
   });
 
@@ -125,7 +125,7 @@ describe("--resume", () => {
     box.commit();
     await interrupted(box, ["a"]);
     const other = await box.run(["issues", "run", "--engine", "codex", "--resume", "--dry-run"]);
-    expect(other.stdout).toMatch(/^a +fresh +- +there is no prior session/m);
+    expect(other.stdout).toMatch(/^a +fresh +- +it has no earlier session/m);
   });
 
   test("with --fresh keeps the work and drops the conversation", async () => {
@@ -154,7 +154,7 @@ describe("--strict", () => {
     const before = box.text("a");
     const result = await box.batch("--resume", "--strict");
     expect(result).toMatchObject({ code: 10 });
-    expect(result.stdout).toMatch(/^a +failed .*Session resumption failed: there is no prior session$/m);
+    expect(result.stdout).toMatch(/^a +failed .*Session resumption failed: it has no earlier session$/m);
     expect(box.text("a")).toBe(before);
     expect(box.statuses()).toEqual({ a: "in_progress", b: "closed" });
     expect(box.told()).toHaveLength(1);
@@ -293,7 +293,7 @@ describe("gates", () => {
     box.commit();
     expect(await box.batch()).toMatchObject({ code: 10 });
     expect(box.batches()[0]?.issues["a"]).toMatchObject({ attempts: 3, status: "failed" });
-    expect(box.batches()[0]?.issues["a"]?.error).toContain("nothing changes any more");
+    expect(box.batches()[0]?.issues["a"]?.error).toContain("the agent changes nothing");
   });
 
   test.each([
@@ -608,7 +608,7 @@ test("the walk-through of docs/issues.md works word for word", async () => {
   child.stdin.end(script);
   const { code, stdout, stderr } = await collect(child);
   expect([code, code === 0 ? "" : stderr]).toEqual([0, ""]);
-  expect(stdout).toMatch(/^bye +resume +[0-9a-f-]{36} +its conversation goes on/m);
+  expect(stdout).toMatch(/^bye +resume +[0-9a-f-]{36} +its conversation continues/m);
   expect(stderr).toMatch(/Resuming session [0-9a-f-]{36} for bye/);
   expect(stdout).toMatch(/^bye +closed/m);
   expect(stdout).toContain("Say hello.");

@@ -145,10 +145,10 @@ test("cancel stops the agent of a pipeline, and resume continues its conversatio
   const agent = after.steps[0]?.agent ?? "";
   expect((await box.show(agent)).view.phase).toBe("stopped");
   expect((await box.run(["pipeline", "cancel", id])).stderr).toContain(
-    `Pipeline ${id} is cancelled already.`,
+    `Pipeline ${id} is already cancelled.`,
   );
   const resumed = await box.run(["pipeline", "resume", id]);
-  expect([resumed.code, resumed.stdout]).toEqual([0, `Pipeline ${id} goes on at step work.\n`]);
+  expect([resumed.code, resumed.stdout]).toEqual([0, `Pipeline ${id} continues at step work.\n`]);
   const done = await shown(box, id, ({ phase }) => phase !== "active");
   expect([done.phase, done.steps[0]?.agents]).toEqual(["done", [agent]]);
   expect(box.messages()).toEqual(["work @@wait:600000", "Continue where you left off."]);
@@ -178,7 +178,7 @@ step = [{ name = "look", run = ["sh", "-c", "git branch --show-current > made; p
   expect(failed.steps[0]?.detail).toMatch(/failed with exit code 3\.\n.*workspaces/);
   expect(readFileSync(join(failed.workspace, "made"), "utf8")).toBe(`reprise/${id}\n`);
   const text = (await box.run(["pipeline", "show", id])).stdout;
-  expect(text).toContain(`Go on: reprise pipeline resume ${id}`);
+  expect(text).toContain(`Continue: reprise pipeline resume ${id}`);
   expect((await box.run(["status"])).stdout).toContain("No agents.");
 });
 
@@ -226,7 +226,7 @@ test("decisions are listed, shown, refused and made", async () => {
   expect(box.messages()[1]).toBe("try again; $(x) -- \u001b[31m");
   for (const which of [decision, agent]) {
     const again = await box.run(["decisions", "resolve", which, n("fail")]);
-    expect([again.code, again.stderr]).toEqual([2, expect.stringContaining("resolved already")]);
+    expect([again.code, again.stderr]).toEqual([2, expect.stringContaining("already resolved")]);
   }
   const done = await shown(box, id, ({ phase }) => phase !== "active");
   expect(done.phase).toBe("done");

@@ -44,7 +44,7 @@ describe("check", () => {
       "runbooks/b.toml:2:1: agent.other.rum is unknown. Did you mean run?",
       'runbooks/b.toml:3:14: agent.other.idle_after is a duration in quotes from 1s to 365d, such as "60s" or "1h30m".',
       "runbooks/b.toml:4:11: warning: agent.other.on_dead: recover is the old name of resume; write resume.",
-      "runbooks/c.hcl:2:17: agent.third.run holds |, which needs a shell, and Reprise uses none. Put the word into single quotes to pass it to the engine unchanged.",
+      "runbooks/c.hcl:2:17: agent.third.run contains |, which needs a shell, and Reprise uses none. Put the word in single quotes to pass it on unchanged.",
       "",
     ]);
     expect(result.code).toBe(2);
@@ -110,7 +110,7 @@ session = { field = "id", format = "uuid" }\nevents = { session = "type=init", d
   test("keeps control characters of a file away from the terminal", async () => {
     const cwd = project({ "x.json": '{"agent":{"\\u001b[31mred":{}}}' });
     const result = await box.run(["runbook", "check", "x.json"], { cwd });
-    expect(result.stdout).toContain("agent.\\x1b[31mred is no usable name");
+    expect(result.stdout).toContain("agent.\\x1b[31mred is not a valid name");
   });
 });
 
@@ -125,7 +125,7 @@ describe("--explain", () => {
       "  1. resume, once, after a cooldown of 1 m",
     ]);
     const auth = await box.run([...explain, "auth"], { cwd });
-    expect(auth.stdout).toContain("resume is passed over: it answers rate_limited\n  Then it escalates");
+    expect(auth.stdout).toContain("resume is skipped: it answers rate_limited\n  Then it escalates");
   });
 
   test.each([
@@ -167,8 +167,8 @@ describe("list", () => {
 });
 
 test.each([
-  [["runbook", "chek"], "Did you mean check?"],
-  [["runbook"], "Missing required argument 'action'"],
+  [["runbook", "chek"], "Did you mean `reprise runbook check`?"],
+  [["runbook"], "Usage: reprise runbook <verb>"],
   [["runbook", "list", "x.toml"], "takes no files"],
 ])("%j is refused", async (args, why) => {
   const result = await box.run(args);

@@ -264,7 +264,7 @@ test("an agent, a pipeline and a decision are found by a prefix in any case, and
   }
   expect((await box.json(["show", id.toUpperCase()]))["handle"]).toBe(id);
   const named = await box.run(["agent", "show", "worker"]);
-  expect([named.code, named.stderr]).toEqual([3, expect.stringContaining(`its agents: ${id}`)]);
+  expect([named.code, named.stderr]).toEqual([3, expect.stringContaining(`Its last agents: ${id}`)]);
 });
 
 test("a gate that fails runs once each time its agent is idle, and then the next entry acts", async () => {

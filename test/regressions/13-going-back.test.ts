@@ -98,7 +98,7 @@ test("show and a refused resume name the same command for a fork whose conversat
   expect((await box.run(["show", fork])).stdout).toMatch(new RegExp(`^next +${again} `, "m"));
   const { code, stderr } = await box.run(["resume", fork, "go on"]);
   expect(code).toBe(3);
-  expect(stderr).toContain(`\`${again}\` makes the fork once more`);
+  expect(stderr).toContain(`\`${again}\` repeats the fork`);
 });
 
 test("a supervised agent whose newest conversation is gone is not resumed in an earlier one", async () => {

@@ -22,7 +22,7 @@ describe("options of the engine", () => {
   ])("%j gets the command line that passes them on", async (args, line) => {
     const result = await box.run(args);
     expect(result).toMatchObject({ code: 2, stdout: "" });
-    expect(result.stderr).toContain(`Native options stand after \`--\`: ${line}\n`);
+    expect(result.stderr).toContain(`Native options go after \`--\`: ${line}\n`);
     expect(result.stderr).not.toContain("Did you mean");
   });
 
@@ -88,9 +88,9 @@ describe("words of other tools", () => {
   });
 
   test.each([
-    [["issues", "resume"], "To go on with the last batch: `reprise issues run --resume`."],
-    [["issues", "continue", "a-12"], "To go on with the last batch: `reprise issues run --resume`."],
-    [["issues", "stop"], "with Ctrl-C where it runs, and one issue of it with `reprise stop <handle>`"],
+    [["issues", "resume"], "To continue the last batch: `reprise issues run --resume`."],
+    [["issues", "continue", "a-12"], "To continue the last batch: `reprise issues run --resume`."],
+    [["issues", "stop"], "with Ctrl-C in its terminal, and one of its issues with `reprise stop <handle>`"],
   ])("such as %j get the command that does it", async (args, words) => {
     const result = await box.run(args);
     expect(result).toMatchObject({ code: 2, stdout: "", stderr: expect.stringContaining(words) });

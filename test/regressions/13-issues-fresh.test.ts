@@ -66,7 +66,9 @@ describe("an issue that a person changes while its agent works", () => {
     expect(result).toMatchObject({ code: 10 });
     expect(box.statuses()).toEqual({ a: status });
     expect(box.text("a")).not.toContain("**reprise**");
-    expect(result.stdout).toContain(`its status was set to ${status} while its agent worked, and stays so`);
+    expect(result.stdout).toContain(
+      `its status was set to ${status} while its agent worked, and Reprise keeps that`,
+    );
     expect(result.stderr).not.toContain("stayed in progress");
   });
 
@@ -142,7 +144,7 @@ describe("the printed command", () => {
     const stopped = await ended(box, "a", "SIGTERM", "--isolate", "none");
     const command = "reprise issues run --resume --engine demo --isolate none";
     expect(stopped.stderr).toContain(`1 issue stayed in progress: ${command}\n`);
-    expect(box.text("a")).toContain(`(${command} takes it up)`);
+    expect(box.text("a")).toContain(`(${command} resumes it)`);
     const plain = await box.run(["issues", "run", "--resume", "--dry-run"]);
     expect(plain.stdout).toMatch(/^a +resume /m);
     const plan = await box.run([...command.split(" ").slice(1), "--dry-run"]);
@@ -153,7 +155,7 @@ describe("the printed command", () => {
     writeFileSync(path, readFileSync(path, "utf8").replace('"options":', '"forgotten":'));
     const other = await box.run(["issues", "run", "--resume"]);
     expect(other).toMatchObject({ code: 10 });
-    expect(other.stderr).toContain("its session is one of demo, and --engine demo goes on with it");
+    expect(other.stderr).toContain("its session is one of demo, and --engine demo continues it");
     expect(box.statuses()).toEqual({ a: "in_progress" });
   });
 });

@@ -43,10 +43,10 @@ describe("a batch that was stopped", () => {
     const rest = "-- --allow 'it'\\''s so' --model m1";
     const printed = `reprise issues run --resume ${words} ${box.cwd} ${rest}`;
     expect(result.stderr).toContain(`1 issue stayed in progress: ${printed}\n`);
-    expect(box.text("a")).toContain(`(reprise issues run --resume ${words} takes it up)`);
+    expect(box.text("a")).toContain(`(reprise issues run --resume ${words} resumes it)`);
     const here = `reprise issues run --resume ${words} ${rest}`;
-    expect((await box.run(["issues", "status"])).stdout).toContain(`Go on with it: ${here}\n`);
-    expect((await box.run(["issues", "show", "a"])).stdout).toContain(`Go on with it: ${here}\n`);
+    expect((await box.run(["issues", "status"])).stdout).toContain(`Continue it: ${here}\n`);
+    expect((await box.run(["issues", "show", "a"])).stdout).toContain(`Continue it: ${here}\n`);
     expect((await box.json(["issues", "status", "--cwd", box.cwd]))["resume"]).toBe(printed);
     // The mark that stands for a secret stops it before anything is begun.
     const typed = await box.run(["issues", "run", "--resume", "--", "--model", "[redacted]"]);
@@ -165,7 +165,7 @@ test("reprise stop of one issue's run stops that issue, and the batch continues 
   await until("it runs", () => box.kept().has(entry()?.session_id ?? ""));
   const stopped = await box.run(["stop", entry()?.handle ?? ""]);
   expect(stopped).toMatchObject({ code: 0 });
-  expect(stopped.stderr).toContain("to stop this run; its other issues go on");
+  expect(stopped.stderr).toContain("to stop this run; its other issues continue");
   expect(stopped.stdout).toMatch(/Run \w{8} has stopped \(cancelled\)\. Continue it: reprise resume/);
   expect(stopped.stdout).toContain("Issue a is interrupted. It stays in progress");
   expect(await done).toMatchObject({ code: 10 });

@@ -26,7 +26,7 @@ async function killed(box: IssueBox, id: string, ...args: string[]) {
 /** The words of the command that `issues status` prints, without `reprise`. */
 async function printed(box: IssueBox): Promise<string[]> {
   const { stdout } = await box.run(["issues", "status"]);
-  return (/^Go on with it: reprise (.*)$/m.exec(stdout)?.[1] ?? "").split(" ");
+  return (/^Continue it: reprise (.*)$/m.exec(stdout)?.[1] ?? "").split(" ");
 }
 
 test("a batch without its gate does not continue unasked, and its access stays whatever a config file says later", async () => {

@@ -82,7 +82,7 @@ test("an issue that a person blocked or removed before it began is left for that
   const c = box.text("c");
   const result = await box.batch();
   expect(result.stdout).toMatch(
-    /^b +left .*its status was set to blocked before its agent began, and stays so$/m,
+    /^b +left .*its status was set to blocked before its agent began, and Reprise keeps that$/m,
   );
   expect(result.stdout).toMatch(/^c +left .*the issue was removed before its agent began$/m);
   const shown = await box.json(["issues", "status"]);
@@ -121,7 +121,7 @@ test("no handle is shown of a run that waits for its start, and no session of an
   child.kill("SIGTERM");
   expect((await done).stdout).toMatch(/^c +interrupted +- +- +/m);
   expect((await box.batch("--resume", "--dry-run")).stdout).toMatch(
-    /^c +fresh +- +there is no prior session: /m,
+    /^c +fresh +- +it has no earlier session: /m,
   );
   box.issue("d", "hello");
   await box.run(["issues", "run", "--engine", "claude", "--scope", "ids:d", "--", "--modle", "x"]);

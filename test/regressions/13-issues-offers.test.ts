@@ -47,7 +47,7 @@ test("a batch whose config had a mistyped argument continues after its correctio
   expect(less.stderr).toContain("set the status of issues in progress to open");
   configure(box, "--model", "x", "--disallowedTools", "Bash");
   const status = (await box.run(["issues", "status"])).stdout;
-  expect(status).toContain(`Go on with it: ${command}\n`);
+  expect(status).toContain(`Continue it: ${command}\n`);
   expect(status).not.toContain("First correct");
   expect(await box.run(typed(command))).toMatchObject({ code: 0 });
   expect(box.statuses()).toEqual({ a: "closed" });
@@ -124,7 +124,7 @@ test("issues status offers no batch without issues, and names runs of lost issue
   expect((await box.json(["issues", "status"]))["resume"]).toBe(command);
   const kept = readFileSync(file(box, "a"), "utf8");
   const orphan = { id: "a", handle, branch: "reprise/a-issue-a" };
-  const lost = `the source has it no more; its run ${handle} on branch reprise/a-issue-a is kept`;
+  const lost = `the source no longer has it; its run ${handle} on branch reprise/a-issue-a is kept`;
   // Just after the kill, and after a batch that has found nothing to do.
   for (const runs of [false, true]) {
     rmSync(file(box, "a"));
@@ -133,10 +133,10 @@ test("issues status offers no batch without issues, and names runs of lost issue
     expect(await box.json(["issues", "status"])).toMatchObject({ resume: null, orphans: [orphan] });
     const gone = (await box.run(["issues", "status"])).stdout;
     expect(gone).toContain(lost);
-    expect(gone).not.toContain("Go on with it");
+    expect(gone).not.toContain("Continue it:");
     writeFileSync(file(box, "a"), kept);
     expect(await box.json(["issues", "status"])).toMatchObject({ resume: command, orphans: [] });
-    expect((await box.run(["issues", "status"])).stdout).not.toContain("has it no more");
+    expect((await box.run(["issues", "status"])).stdout).not.toContain("no longer has it");
   }
   expect(await box.run(typed(command))).toMatchObject({ code: 0 });
 });

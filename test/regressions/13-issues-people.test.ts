@@ -65,7 +65,7 @@ removed) rm issues/removed.md;; limit) ${set("limit", "blocked")};; esac`,
       limit: "rate_limited",
     };
     for (const id of Object.keys(statuses) as (keyof typeof statuses)[]) {
-      const words = `its status was set to ${statuses[id]} while its agent worked, and stays so`;
+      const words = `its status was set to ${statuses[id]} while its agent worked, and Reprise keeps that`;
       expect(result.stdout).toMatch(new RegExp(`^${id} +left .*${words}; .*${reasons[id]}`, "m"));
       expect(box.text(id)).not.toContain("**reprise**");
     }
@@ -100,7 +100,7 @@ test("a status that a person sets while an issue waits for a limit is seen befor
       edit(box, "a", (text) => text.replace("in_progress", "closed"));
   });
   const { stdout } = await collect(child);
-  expect(stdout).toMatch(/^a +left .*its status was set to closed while it waited, and stays so$/m);
+  expect(stdout).toMatch(/^a +left .*its status was set to closed while it waited, and Reprise keeps that$/m);
   expect(box.told()).toHaveLength(1);
 });
 
@@ -128,7 +128,7 @@ describe("an issue that a person reopens", () => {
     const plan = await box.run(["issues", "run", "--engine", "claude", "--dry-run"]);
     for (const id of ids)
       expect(plan.stdout).toMatch(
-        new RegExp(`^${id} +resume .*it was opened again, and its conversation goes on`, "m"),
+        new RegExp(`^${id} +resume .*it was opened again, and its conversation continues`, "m"),
       );
     expect(await claude(box)).toMatchObject({ code: 0 });
     const second = box.batches().at(-1);
@@ -157,7 +157,7 @@ describe("an issue that a person reopens", () => {
     const result = await box.batch();
     expect(result).toMatchObject({ code: 0 });
     expect(result.stderr).toContain(
-      `its earlier run ${handle ?? ""} on branch ${branch ?? ""} is kept (to go on with that, set it to in_progress and use --resume)`,
+      `its earlier run ${handle ?? ""} on branch ${branch ?? ""} is kept (to continue it, set it to in_progress and use --resume)`,
     );
   });
 
@@ -213,7 +213,7 @@ describe("in the checkout itself", () => {
     expect(told).toHaveLength(3);
     expect(told[1]?.text).toContain("If you made this change yourself");
     expect(result.stdout).toMatch(
-      /^a +completed .*files changed in the folder; the issue's text changed in the last turn too, and its agent was not told/m,
+      /^a +completed .*files changed in the folder; the issue's text changed again in the last turn, and Reprise did not send it/m,
     );
     expect(result.stdout).toMatch(/^b +no_change .*files changed in the folder, but the agent ran no tool$/m);
   });

@@ -31,7 +31,7 @@ test("a continued batch refuses config arguments that give its new runs more rig
     [
       resume,
       ["--disallowedTools", "Bash", "--permission-mode", "bypassPermissions"],
-      "[engines.claude] args of a config file has --permission-mode bypassPermissions now. Nothing was begun.",
+      "[engines.claude] args of a config file has --permission-mode bypassPermissions now. Nothing began.",
     ],
     [same, ["--disallowedTools", "Bash", "--add-dir", "/"], "has --add-dir / now."],
     [resume, ["--model", "opus"], "had --disallowedTools Bash, and it is gone."],
@@ -51,7 +51,7 @@ test("a continued batch refuses config arguments that give its new runs more rig
   );
   const other = await box.run([...resume, "--dry-run"], { env: { CLAUDE_CODE_SIMPLE: "1" } });
   expect(other).toMatchObject({ code: 8 });
-  expect(other.stderr).toContain("the variable CLAUDE_CODE_SIMPLE bears on what claude may do");
+  expect(other.stderr).toContain("the variable CLAUDE_CODE_SIMPLE decides what claude may do");
 });
 
 test("a requested --access is not overridden by a wider option of a config file", async () => {

@@ -400,7 +400,7 @@ if [ "$1" = export ] && [ "$n" -gt 0 ]; then echo $((n - 1)) > '${box.root}/fail
       const result = await box.batch();
       expect(result.code).not.toBe(0);
       expect(result.stderr).toContain(words);
-      expect(result.stderr).toContain("Nothing was read or written");
+      expect(result.stderr).toContain("Reprise read and wrote nothing");
       expect(readFileSync(join(box.cwd, ".beads", "issues.jsonl"), "utf8")).toBe(before);
       expect(box.told()).toEqual([]);
     },

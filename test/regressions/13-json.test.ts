@@ -6,7 +6,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { COMMANDS } from "../../src/cli/cli.ts";
+import { COMMANDS } from "../../src/cli/commands.ts";
 import { FAULTS } from "../../src/core/faults.ts";
 import { AgentBox } from "../e2e/agent-box.ts";
 import { IssueBox } from "../e2e/issue-box.ts";

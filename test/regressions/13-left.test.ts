@@ -48,7 +48,7 @@ describe("an issue in progress whose session lacks a part of its copy", () => {
     for (const command of [["status"], ["show", "a"]]) {
       const { stdout } = await box.run(["issues", ...command]);
       expect(stdout).toContain(restore);
-      expect(stdout).not.toContain("Go on with it");
+      expect(stdout).not.toContain("Continue it:");
     }
     const plan = await box.json(["issues", "run", "--resume", "--dry-run"]);
     expect(plan["issues"]).toMatchObject([{ id: "a", do: "leave", why: expect.stringContaining(restore) }]);
@@ -96,7 +96,7 @@ describe("the offer for issues that a batch left", () => {
   async function offered(box: IssueBox, summary: Record<string, any>, id: string | null) {
     const status = await box.json(["issues", "status"]);
     expect(status["resume"]).toBe(summary["resume"]);
-    const line = /^Go on with it: (.*)$/m;
+    const line = /^Continue it: (.*)$/m;
     const printed = (await box.run(["issues", "status"])).stdout;
     expect(line.exec(printed)?.[1] ?? null).toBe(summary["resume"]);
     if (id === null) return printed;
@@ -125,7 +125,7 @@ describe("the offer for issues that a batch left", () => {
     expect(left).toMatchObject({ exitCode: 10, issues: [{ id: "a", state: "left" }], resume: command });
     const printed = await offered(box, left, "a");
     expect(printed).toContain("It began no issue.\n");
-    expect(printed).toMatch(/^1 +a: there is no prior session of claude: .*--engine demo goes on with it$/m);
+    expect(printed).toMatch(/^1 +a: it has no earlier session of claude: .*--engine demo continues it$/m);
     expect(await box.run(typed(left["resume"]))).toMatchObject({ code: 0 });
     expect(box.statuses()).toEqual({ a: "closed", b: "closed", c: "closed" });
   });

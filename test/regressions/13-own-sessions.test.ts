@@ -132,7 +132,7 @@ describe("two agents with the same message in one folder", () => {
       writeFileSync(flag("over"), "");
       await over;
       expect(failed["session"].value).toBeNull();
-      expect(failed["diagnostics"].join()).toContain("was running here outside of Reprise, too");
+      expect(failed["diagnostics"].join()).toContain("was also running here outside of Reprise");
     },
   );
 });

@@ -23,16 +23,16 @@ step = [{ name = "one", run = ["sh", "-c", "touch begun; sleep 600"] }]
   const id = await run(box, "p");
   await box.until("its command", () => existsSync(join(box.cwd, "begun")));
   const stopped = await box.run(["daemon", "stop"]);
-  expect(stopped.stdout).toContain(`Pipeline ${id} (p) stands still at step one until the supervisor runs`);
+  expect(stopped.stdout).toContain(`Pipeline ${id} (p) waits at step one until the daemon runs`);
   expect(stopped.stdout).toContain("Its command has ended");
-  const halted = "stands still: the supervisor is not running";
+  const halted = "does not continue: the daemon is not running";
   for (const command of [
     ["pipeline", "show", id],
     ["pipeline", "list"],
     ["agent", "show", agent],
   ]) {
     const { stdout, stderr } = await box.run(command);
-    expect(stderr).toContain("the supervisor is not running. Start it: reprise daemon start");
+    expect(stderr).toContain("the daemon is not running. Start it: reprise daemon start");
     if (command[0] === "pipeline") expect(stdout).toContain(halted);
   }
   const shown = (await box.run(["pipeline", "show", id])).stdout;
@@ -67,7 +67,7 @@ step = [{ name = "one", agent = "worker", on_done = "done" }]
   const next = await box.until("the new agent", () => box.runDirectories().at(-1)?.slice(-8));
   await box.run(["agent", "stop", next]);
   const failed = await shownAs(box, id, /failed: agent \w+ was stopped/);
-  expect(failed).toContain(`Go on: reprise pipeline resume ${id}`);
+  expect(failed).toContain(`Continue: reprise pipeline resume ${id}`);
   const resumed = await box.run(["agent", "resume", next]);
   expect(resumed.stdout).toContain(`does not go on with it: reprise pipeline resume ${id}`);
 });

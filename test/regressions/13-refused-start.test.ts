@@ -35,7 +35,7 @@ test("a run that never began gets no more rights than it was started with, and t
   expect(await box.run(run)).toMatchObject({ code: 10 });
   const { issues } = await box.json(["issues", "run", "--resume", "--access", "full", "--dry-run"]);
   expect(issues).toMatchObject([{ id: "a", do: "leave" }]);
-  expect(issues[0].why).toMatch(/without --access all, .* To begin it anew, set its status to open$/);
+  expect(issues[0].why).toMatch(/without --access all, .* To restart it, set its status to open$/);
   // Nothing behind the dashes: no native options.
   const dropped = await box.json(["issues", "run", "--resume", "--dry-run", "--"]);
   expect(dropped["issues"]).toMatchObject([{ do: "fresh", options: ["--access", "read"] }]);
@@ -92,7 +92,7 @@ test("an agent whose engine refused its options is not reported as lost, and say
   const { view } = await box.shown(id, "asked", (shown) => shown.view.decision !== null);
   const { decision } = await box.json(["decisions", "show", view.decision ?? ""]);
   expect(decision.what).toContain(
-    "Its engine refused to begin (unknown option or missing value: --modle). Correct its options in the runbook",
+    "Its engine refused to start (unknown option or missing value: --modle). Correct its options in the runbook",
   );
   const labels = decision.options.map(({ label }: { label: string }) => label);
   expect(labels.join("; ")).not.toContain("conversation");

@@ -156,7 +156,7 @@ test("a decision offers to continue only an existing conversation, and continuin
   expect(after.options.map(({ does }) => does)).toEqual(["fresh", "done", "fail", "dismiss"]);
   const fresh = await box.run(["decisions", "resolve", after.id, after.n("fresh")]);
   expect([fresh.code, fresh.stdout]).toEqual([0, expect.not.stringContaining("message replaces")]);
-  expect(fresh.stdout).toContain("a new conversation begins: it is told its prompt again");
+  expect(fresh.stdout).toContain("a new conversation begins: it starts over with its prompt");
 
   const messages = () => box.events("message");
   await box.until("the second turn", () => messages().length === 2);

@@ -99,7 +99,7 @@ describe("opencode", () => {
     sql(`UPDATE part SET data = replace(data, '4711', 'gone') WHERE session_id = '${run["session"].value}'`);
     const refused = await box.run(["resume", handle, "--restore-copy", "three"]);
     expect(refused.code).toBe(5);
-    expect(refused.stderr).toContain("import leaves what is there as it is");
+    expect(refused.stderr).toContain("import does not change existing messages");
     expect(refused.stderr).toContain(`\`reprise resume ${handle} --ignore-copy "…"\``);
     expect(refused.stderr).not.toContain("--restore-copy");
     const ignored = await box.run(["resume", handle, "--ignore-copy", "three"]);

@@ -107,7 +107,7 @@ test.skipIf(process.platform !== "linux")(
     const { code, stderr } = await box.batch("--dry-run");
     expect({ code, stderr }).toEqual({
       code: 0,
-      stderr: expect.stringContaining("was left out: its name is not valid UTF-8"),
+      stderr: expect.stringContaining("was skipped: its name is not valid UTF-8"),
     });
   },
 );

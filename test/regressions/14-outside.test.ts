@@ -62,7 +62,7 @@ test.each(Object.entries(LINKS))(
     for (const args of [box.batchArgs(), box.batchArgs("--dry-run"), ["issues", "list"]]) {
       const result = await box.run(args);
       expect(result, args.join(" ")).toMatchObject({ code: 8, stdout: "" });
-      expect(result.stderr).toContain(`${link} leads out of the repository by a symbolic link, to ${away}`);
+      expect(result.stderr).toContain(`${link} leaves the repository by a symbolic link, to ${away}`);
       expect(result.stderr).not.toContain("private words");
     }
     expect(readFileSync(path, "utf8")).toBe(before);

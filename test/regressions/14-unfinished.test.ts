@@ -7,7 +7,7 @@ import { ACTOR, type Result } from "../e2e/sandbox.ts";
 
 const STASH = "echo b > a; git stash -q; echo c > a; git commit -qam c; git stash pop";
 
-/** What each agent does, and how the batch names it. `work.test.ts` has more of them. */
+/** What each agent does, and how the batch names it. `src/issues/git/unfinished.test.ts` has more of them. */
 const LEFT = {
   stash: [STASH, "a has conflicts"],
   nested: [
@@ -16,7 +16,7 @@ const LEFT = {
   ],
   replaced: [
     "rm -f .git; git init -q; echo w > mine; git add .; git commit -qm all",
-    "does not lead to the repository",
+    "no longer leads to the repository",
   ],
 } as const;
 const IDS = Object.keys(LEFT) as (keyof typeof LEFT)[];
@@ -83,9 +83,7 @@ describe("unfinished work of an agent in git", () => {
       .told()
       .slice(-2)
       .map(({ text }) => text);
-    expect(told.toSorted().join("\n")).toMatch(
-      /inside the worktree, and what it holds[^]*but a has conflicts/,
-    );
+    expect(told.toSorted().join("\n")).toMatch(/inside the worktree, and its content[^]*but a has conflicts/);
     expect(box.statuses()).toMatchObject({ stash: "closed", nested: "closed" });
     expect(box.git("show", "main:deep/lib/mine")).toBe("w");
     expect(box.git("show", "main:a")).toBe("d");

@@ -23,7 +23,7 @@ test("--merge leaves a merge of the user's alone; work on another branch of the 
   writeFileSync(file, "carefully put together\n");
   const first = await box.batch("--merge");
   expect(first).toMatchObject({ code: 10 });
-  expect(first.stdout).toContain("another merge is under way");
+  expect(first.stdout).toContain("another merge is in progress");
   expect(readFileSync(file, "utf8")).toBe("carefully put together\n");
   expect(box.git("rev-parse", "--verify", "MERGE_HEAD")).toBe(box.git("rev-parse", "other"));
   expect(box.batches()[0]?.issues["constructor"]).toMatchObject({
@@ -59,7 +59,7 @@ test("work in the checkout is not taken for a worktree; a killed batch is not un
   const head = box.git("rev-parse", "HEAD");
   const result = await box.batch("--resume", "--isolate", "worktree");
   expect(result).toMatchObject({ code: 10 });
-  expect(result.stdout).toContain("its work is in the checkout itself; --isolate none takes it up");
+  expect(result.stdout).toContain("its work is in the checkout; --isolate none resumes it");
   expect(box.git("rev-parse", "HEAD")).toBe(head);
   expect(box.git("status", "--short", "precious.txt")).toBe("?? precious.txt");
   const logs = await box.json(["issues", "logs", "a", "--cwd", box.cwd, "--json"]);
@@ -76,7 +76,7 @@ test("an obstacle for every issue is reported before any issue is claimed", asyn
   box.issue("a", "go");
   const unborn = await box.batch();
   expect(unborn).toMatchObject({ code: 2 });
-  expect(unborn.stderr).toContain("A worktree needs a git repository with a commit");
+  expect(unborn.stderr).toContain("Worktrees need a git repository with a commit");
   box.commit();
   box.git("branch", "reprise");
   const taken = await box.batch();

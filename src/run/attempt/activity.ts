@@ -1,24 +1,24 @@
 /**
- * What a live agent is doing, put together from what its engine tells, what it prints and what it reports. Pure: the
- * holder looks, listens and passes on; nothing here knows where a fact comes from.
+ * What a live agent is doing, from its engine's reports, its output and its events. Pure: the observer collects the
+ * facts, and nothing here knows where a fact comes from.
  */
 import type { Activity, EngineEvent, Observed } from "../../core/events.ts";
 import type { UiState } from "../../engines/engine.ts";
 
 /**
- * A state of rest is believed only when it has lasted: a UI that was given a message is idle for a moment before it
- * begins, and says idle a moment before it writes down that its turn failed.
+ * Idle counts only after it has lasted: a UI that has just received a message is idle for a moment before it begins,
+ * and reports idle a moment before it records that its turn failed.
  */
 const SETTLED_MS = 750;
-/** An engine that never says what it does is taken to rest when it has printed nothing for so long. */
+/** An engine that reports no state counts as idle after it has printed nothing for this long. */
 const QUIET_MS = 5_000;
 
-/** `certain`: the engine tells, in its own words. */
+/** `certain`: the engine itself reports the state. */
 export function firstSight(nowMs: number, certain: boolean): Observed {
   return { activity: { state: "starting" }, sinceMs: nowMs, grewAtMs: nowMs, turns: 0, certain };
 }
 
-/** What the engine itself says of its UI; null: it cannot be told right now, and what was known stands. */
+/** The state that the engine reports for its UI. Null: unknown at the moment, so the last known state stands. */
 export function sawUi(before: Observed, ui: UiState | null, nowMs: number): Observed {
   if (ui === null) return before;
   const { activity, changedAtMs } = ui;
@@ -27,29 +27,29 @@ export function sawUi(before: Observed, ui: UiState | null, nowMs: number): Obse
   const rests = changedAtMs === null || nowMs < changedAtMs || nowMs - changedAtMs >= SETTLED_MS;
   if (activity.state === "idle" && !rests) {
     const known = { ...before, turns, grewAtMs };
-    // A question that was answered is not open any more, whatever comes of it.
+    // An answered question is closed, whatever follows.
     return before.activity.state === "waiting" ? turnTo({ state: "working" }, known, nowMs) : known;
   }
-  // The same state again, from a later time: what lay in between was missed.
+  // The same state with a later time: a state in between was missed.
   const again = changedAtMs !== null && changedAtMs > before.sinceMs && changedAtMs <= nowMs;
   if (isSame(activity, before.activity) && !again) return { ...before, turns, grewAtMs };
   const sinceMs = changedAtMs === null || changedAtMs > nowMs ? nowMs : Math.max(changedAtMs, before.sinceMs);
   return { ...before, activity, turns, sinceMs, grewAtMs: nowMs };
 }
 
-/** The agent printed something. In a UI that tells nothing of itself, that is all there is. */
+/** The agent printed something. For a UI that reports no state, output is the only sign. */
 export function sawOutput(before: Observed, nowMs: number): Observed {
   const grown = { ...before, grewAtMs: nowMs };
   return before.certain ? grown : turnTo({ state: "working" }, grown, nowMs);
 }
 
-/** For an agent that tells nothing: it prints nothing for a while, so it may be at rest, or waiting for an answer. */
+/** An agent that reports no state has printed nothing for a while: it may be idle, or waiting for an answer. */
 export function sawNothing(before: Observed, nowMs: number): Observed {
   const isQuiet = before.activity.state === "working" && nowMs - before.grewAtMs >= QUIET_MS;
   return before.certain || !isQuiet ? before : { ...before, activity: { state: "idle" }, sinceMs: nowMs };
 }
 
-/** What an agent without a UI reports. */
+/** Events of an agent without a UI. */
 export function sawEvents(before: Observed, events: readonly EngineEvent[], nowMs: number): Observed {
   let now = before;
   for (const event of events) {
@@ -66,7 +66,7 @@ function activityIn(event: EngineEvent): Activity | null {
     case "turn_started":
     case "text":
     case "tool":
-    // The engine goes on by itself.
+    // The engine continues without help.
     case "retry":
       return { state: "working" };
     case "turn_ended":
@@ -93,12 +93,12 @@ export function isSame(one: Activity, other: Activity): boolean {
   return one.state === other.state;
 }
 
-/** The status that a UI gives its terminal: `OSC 7501 ; state=… ST`. Only its end may be in another chunk. */
+/** The status that a UI sends to its terminal: `OSC 7501 ; state=… ST`. Only its end may be in another chunk. */
 // oxlint-disable-next-line no-control-regex
 const STATUS = /\u001b\]7501;([\w=:.,-]{1,200})(?:\u0007|\u001b\\)/g;
 const OPENING = "\u001b]7501;";
 
-/** The last status in what was printed, and the beginning of one that is not complete. */
+/** The last complete status in the output, and the beginning of an incomplete one. */
 export function statusIn(
   text: string,
   before: string | undefined,

@@ -1,8 +1,8 @@
 /**
  * Owns one live attempt: the child, its tape, the session lock, the watchdog and the record of its end.
  *
- * Order is what survives a crash: attempt row, then spawn (I1); raw bytes, then parsing (I7); a session id goes
- * to disk when it is first seen (I2); the end is written before anything is said about it.
+ * The order survives a crash: attempt row, then spawn (I1); raw bytes, then parsing (I7); a session id goes to disk
+ * when it is first seen (I2); the end is recorded before it is reported.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { agentLock, attemptDir, openTape, removeQuietly, type Tape } from "../../state/state.ts";
@@ -32,15 +32,15 @@ import { Turn } from "./turn.ts";
 import { Watchdog } from "./watchdog.ts";
 import { NO_EXIT, Witness } from "./witness.ts";
 
-/** A version is worth knowing, and not worth waiting for. */
+/** The end of an attempt waits no longer than this for the engine's version. */
 const VERSION_PATIENCE_MS = 1_000;
 
 export async function runAttempt(deps: Deps, job: Job, watch: Watch): Promise<AttemptEnd> {
   const attempt = intendedAttempt(deps, job);
-  // A place that is not safely ours is refused before anything is recorded.
+  // A directory with unsafe ownership or permissions is refused before anything is recorded.
   const directory = attemptDir(job.run.runDirectory, attempt.n);
-  // The row is the idempotency key: whoever writes (run, n) first runs it (I1, I8). A crash from here on leaves a run
-  // that says it is running and whose owner is dead: it is corrected on sight.
+  // The row is the idempotency key: the process that writes (run, n) first runs it (I1, I8). A crash from here on leaves a
+  // run with the status `running` and a dead owner, which the next command corrects.
   if (!(await deps.store.createAttempt(attempt, job.fence))) {
     throw new Fault(
       "session_busy",
@@ -58,7 +58,7 @@ export async function runAttempt(deps: Deps, job: Job, watch: Watch): Promise<At
   try {
     return await new LiveAttempt(deps, watched, watch, { ledger, tape }).run();
   } finally {
-    // What hooks say is on the tape, without secrets, as far as it was shown.
+    // The tape has the output of the hooks, redacted.
     if (watched.hooksFile !== undefined) removeQuietly(watched.hooksFile);
   }
 }
@@ -75,7 +75,7 @@ class LiveAttempt {
   readonly #watchdog: Watchdog;
   readonly #keeper: EscrowKeeper;
   readonly #questions: Questions;
-  /** Null: nobody wants to know. */
+  /** Null: the caller does not ask for activity. */
   readonly #observer: Observer | null;
   #agent: LiveAgent | null = null;
   #waiting = 0;
@@ -83,7 +83,7 @@ class LiveAttempt {
   #stop: StopReason | null = null;
   #storageFault: Fault | null = null;
   #ending: Promise<unknown> | null = null;
-  /** An agent may be faster than the lock of its session. */
+  /** Leases that are being taken: an agent may end before it has the lease of its session. */
   readonly #locks: Promise<void>[] = [];
 
   constructor(deps: Deps, job: Job, watch: Watch, records: { ledger: Ledger; tape: Tape }) {
@@ -123,7 +123,7 @@ class LiveAttempt {
   }
 
   async #runAgent(): Promise<AttemptEnd> {
-    // A stop that was asked for before there was an agent: there is none to be stopped, and none is started.
+    // A stop request from before the agent existed: no agent is started.
     if (this.#stop !== null) return this.#finish(NO_EXIT);
     this.#watchdog.restart();
     await this.#witness.begin();
@@ -154,7 +154,7 @@ class LiveAttempt {
       await this.#ending;
       return await this.#finish(exit);
     } catch (error) {
-      // An agent that nobody records any more would go on, and what it says would find the store closed.
+      // Without a record the agent must not go on: its output would find the store closed.
       if (!isOver) await agent.end("terminate").then(() => Promise.allSettled([agent.ended, ...this.#locks]));
       throw error;
     } finally {
@@ -165,7 +165,7 @@ class LiveAttempt {
     }
   }
 
-  /** Is it only seen from outside, while the agent lives, which session it is in? */
+  /** True: the agent's output does not name its session, so the engine's store is searched while the agent lives. */
   #looks(): boolean {
     const { interactive, command, engine } = this.#job;
     return interactive || (!command.structured && command.expects === null && engine.can.readStore);
@@ -203,7 +203,7 @@ class LiveAttempt {
 
   #raw(stream: Stream, chunk: Buffer): void {
     if (!this.#recording(() => this.#tape.raw(stream, chunk))) return;
-    // A reader sees every line of structured output; elsewhere the bytes themselves are the sign of life.
+    // Structured output shows life by its events, other output by its bytes.
     if (!this.#job.command.structured) this.#watchdog.output();
     if (stream === "stdout") this.#observer?.output(chunk);
     if (this.#muted) return;
@@ -233,7 +233,7 @@ class LiveAttempt {
     if (fresh.length > 0) this.#keeper.follow(this.#ledger.run.session.value);
   }
 
-  /** One live attempt a session (I6): an engine that opens a conversation which another attempt is in must stop. */
+  /** One live attempt per session (I6): an engine that opens the conversation of another attempt must stop. */
   async #lock(session: string): Promise<void> {
     try {
       await this.#job.onSession(session);
@@ -257,16 +257,16 @@ class LiveAttempt {
     else this.#end({ by: "signal", signal: request }, "terminate");
   }
 
-  /** The first reason stays: what follows only ends the agent faster. */
+  /** The first reason stays. Later requests only end the agent faster. */
   #end(reason: StopReason, from: "interrupt" | "terminate" | "kill"): void {
     this.#stop ??= reason;
     if (this.#agent === null) return;
-    // The user's first request only asks: an agent may take its time to stop well, and a second request ends it.
+    // The user's first request only asks: the agent may take its time to stop. A second request ends it.
     if (reason.by === "user" && from === "interrupt") {
       this.#unheard(this.#agent.interrupt());
       return;
     }
-    // Whoever does not read our output must not keep the agent from ending.
+    // A caller that does not read the output must not keep the agent from ending.
     if (this.#waiting > 0 && !this.#muted) {
       this.#muted = true;
       this.#watch.mute();
@@ -279,7 +279,7 @@ class LiveAttempt {
     if (pids.length > 0) this.#recording(() => noteUnheard(this.#deps, this.#ledger, pids));
   }
 
-  /** False: the disk refused. The agent is ended, and the reserve leaves room to record why. */
+  /** False: the disk refused. Reprise ends the agent and releases the reserve, which leaves room to record why. */
   #recording(write: () => void): boolean {
     try {
       write();
@@ -338,7 +338,7 @@ class LiveAttempt {
         bytes,
         engineVersion: version,
         diagnostics: [
-          // Gemini removes the file of a UI in which nothing was said when it leaves.
+          // Gemini removes the session file of a UI without a message when it exits.
           ...attempt.diagnostics.filter((one) => !verdict.isEmpty || one !== PUT_BACK),
           ...verdict.diagnostics,
           ...this.#questions.diagnostics(),
@@ -352,7 +352,7 @@ class LiveAttempt {
         ...(verdict.isEmpty ? { empty: true as const } : {}),
       },
     } as const;
-    // How a turn ended is worth the last blocks of the disk.
+    // The end of a turn may use the last blocks of the disk.
     if (!this.#recording(() => this.#ledger.save(end))) this.#ledger.save(end);
     await this.#ledger.settled();
     if (this.#storageFault !== null && outcome.result !== "completed")

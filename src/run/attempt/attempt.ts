@@ -1,6 +1,6 @@
 /**
- * One attempt of a run, of a start as of a resume: makes the job for the attempt runner, proves the conversation that
- * came back, and finishes with the last copy of the session.
+ * One attempt of a run, for a start and for a resume: makes the job for the attempt runner, proves which conversation
+ * answered, and finishes with the last copy of the session.
  */
 import { saveReceipt, storable, sweepTemp } from "../../state/state.ts";
 import { Fault } from "../../core/faults.ts";
@@ -24,7 +24,7 @@ import { receiptFor } from "./witness.ts";
 export interface AttemptOptions {
   readonly mode: Mode | "auto";
   readonly limits: Limits;
-  /** The size of the caller's terminal, where it has one to lend. A UI that is asked for by `ui` needs none. */
+  /** The size of the caller's terminal. Null: the caller has none; a UI requested with `ui` needs none. */
   readonly terminal: { readonly cols: number; readonly rows: number } | null;
 }
 
@@ -33,15 +33,15 @@ export interface AttemptResult {
   readonly attempt: AttemptRecord;
   readonly receipt: Receipt | null;
   readonly exitCode: number;
-  /** What to type next, looked up when it is asked for. */
+  /** The command to type next. Looked up on each call. */
   offer(): Promise<ResumeOffer>;
-  /** Of a fork: what leads to the conversation that it was made of. Null: it is none. */
+  /** For a fork: the command that leads to the parent's conversation. Null: not a fork. */
   parentOffer(): Promise<ParentOffer | null>;
-  /** Copies the engine's session into the run and lets go of it. To be awaited after the summary was shown. */
+  /** Copies the engine's session into the run and releases the leases. Await it after the summary is shown. */
   finish(): Promise<void>;
 }
 
-/** The terminal of a UI that nobody looks at yet. */
+/** The terminal size of a UI that no terminal shows yet. */
 const UNSEEN = { cols: 120, rows: 40 };
 
 export interface AttemptPlan {
@@ -82,14 +82,14 @@ export async function makeAttempt(deps: Deps, watch: Watch, plan: AttemptPlan): 
       await held.copied;
       const after = await takeEscrow(deps, setup, { run: held.run, fence: hold.fence });
       for (const warning of copiesLeft(setup.engine, run, after)) deps.log.warn(warning);
-      await orWarn(deps, "the lease was not given back; it ends with this process", () => hold.release());
-      // Nobody has to wait for it.
+      await orWarn(deps, "the lease was not released; it ends with this process", () => hold.release());
+      // Upkeep that no caller waits for.
       if (deps.state.writable) await sweepTemp(deps.state, deps.clock, isDead(deps), "beside");
     },
   };
 }
 
-/** What the holder needs to know of the attempt. */
+/** The job for the attempt runner. */
 function jobOf(deps: Deps, plan: AttemptPlan, redact: Redact): Job {
   const { run, setup, command, hold, request } = plan;
   const settings = settingsEnv(deps, command, setup.env);
@@ -111,14 +111,14 @@ function jobOf(deps: Deps, plan: AttemptPlan, redact: Redact): Job {
     redact,
     hidden: hiddenNames(setup.env, plan.env),
     ...sizeFor(plan),
-    // Whatever goes wrong while asking for it, a version stops nothing.
+    // An unknown version stops nothing.
     version: versionOf(deps, setup.engine, setup.program).catch(() => null),
     diagnostics: [...(command.warnings ?? []), ...settings.notes],
     continues: plan.continues?.session ?? null,
     onSession: async (session) => {
       await hold.holdSession(run, session);
       await hold.releaseChoice(run);
-      // The engine has read the conversation that it copies, which may go on now.
+      // The engine has read the conversation that it forks, so other attempts may continue that one.
       if (run.parent !== undefined && session !== run.parent.session)
         await hold.releaseSession(run, run.parent.session);
     },
@@ -127,13 +127,13 @@ function jobOf(deps: Deps, plan: AttemptPlan, redact: Redact): Job {
   };
 }
 
-/** What the user set for this run or this engine stays, whatever place the run works in. */
+/** Variables that the user set for this run or this engine stay, in every working directory. */
 function placedEnv(deps: Deps, { run, setup, env }: AttemptPlan): EngineSetup["env"] {
   const wanted = { ...deps.config.engines[setup.engine.id]?.env, ...Object.fromEntries(env) };
   return { ...(environmentAt(deps, run.cwd, setup.env) as EngineSetup["env"]), ...wanted };
 }
 
-/** The attempt is over and recorded: what fails after it is said, and changes nothing. */
+/** The attempt is over and recorded, so a later failure is only a warning. */
 async function orWarn(deps: Deps, what: string, act: () => void | Promise<void>): Promise<void> {
   try {
     await act();
@@ -148,7 +148,7 @@ function sizeFor({ interactive, request }: AttemptPlan): Pick<Job, "size"> {
   return interactive ? { size: UNSEEN } : {};
 }
 
-/** A run that began in a UI goes on without one on pipes, where no tool can write lines in the engine's name. */
+/** A run that began in a UI continues without it on pipes, where no tool can write lines in the engine's name. */
 function headlessMode({ run, command, request }: AttemptPlan): Mode {
   if (command.dialogue !== undefined) return "pipe";
   if (request.mode !== "auto") return request.mode;

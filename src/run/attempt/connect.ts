@@ -1,6 +1,6 @@
 /**
- * Opens an attempt's agent by the driver that its command asks for, when its turn has come, and puts what the agent asks
- * to the caller.
+ * Starts an attempt's agent with the driver that its command needs, when its turn has come, and puts the agent's
+ * questions to the caller.
  */
 import { agentLock, removeQuietly, startLock } from "../../state/state.ts";
 import type { QuestionAnswer, Outcome, Question } from "../../core/events.ts";
@@ -8,7 +8,7 @@ import { Fault } from "../../core/faults.ts";
 import { type DialogueHooks, type LiveAgent, openAgent, openDialogue } from "../../drivers/drivers.ts";
 import { type FileLock, lockFile } from "../../store/store.ts";
 import type { Deps } from "../deps.ts";
-import { type Job, type Watch } from "./job.ts";
+import type { Job, Watch } from "./job.ts";
 import { attemptMarker, prepareLock } from "../agent-locks.ts";
 import type { Ledger } from "./ledger.ts";
 import { cannotBeEnded } from "../stop.ts";
@@ -60,7 +60,7 @@ function open(
   });
 }
 
-/** What no signal of ours reaches works on: that is said and recorded, and the attempt lasts as long as its agent. */
+/** Processes that no signal reaches keep working. That is reported and recorded, and the attempt lasts as long as its agent. */
 export function noteUnheard({ log }: Deps, ledger: Ledger, pids: readonly number[]): void {
   const what = `the agent was told to stop, but ${cannotBeEnded(pids)}`;
   log.warn(what);
@@ -69,8 +69,8 @@ export function noteUnheard({ log }: Deps, ledger: Ledger, pids: readonly number
 }
 
 /**
- * An agent that died left its tools behind; one that finished may have started a server on purpose. The lock goes when the
- * agent was seen to end: from then on nobody needs to ask whether it lives.
+ * A dead agent leaves its tools behind; a finished one may have started a server on purpose. The lock file is removed once
+ * Reprise has seen the agent end.
  */
 export async function endRest(
   agent: LiveAgent | null,
@@ -84,12 +84,12 @@ export async function endRest(
   return { outcome: { ...outcome, reason: `${outcome.reason}${lives}` }, survivors };
 }
 
-/** Nobody waits longer for other starts: the links and copies of a session protect it then. */
+/** The longest wait for other starts. After that, the links and copies of a session protect it. */
 const TURN_MS = 180_000;
 const LOOK_AGAIN_MS = 100;
-/** An agent that has not begun after so long no longer keeps others from starting. */
+/** After this time an agent that has not begun no longer keeps others from starting. */
 const STARTING_MS = 30_000;
-/** A wait that is worth a word. */
+/** A longer wait is reported. */
 const SOON_MS = 1_000;
 
 /** For engines whose starts harm each other in one folder: the next agent starts when the last has begun. */
@@ -104,7 +104,7 @@ export class StartTurn {
     this.#job = job;
   }
 
-  /** Waits for it. There may be nothing to wait for, it may take too long, or the caller gives up. */
+  /** Waits for the turn, until it takes too long or the caller gives up. */
   async take(cwd: string, isStopped: () => boolean): Promise<void> {
     const { engine, engineHome, startsApart } = this.#job;
     const { clock, log, state } = this.#deps;
@@ -149,11 +149,11 @@ async function lockOrGoOn(deps: Deps, path: string): Promise<FileLock | "none" |
 
 export interface QuestionHooks {
   answer(id: string, decision: QuestionAnswer): void;
-  /** The caller could not keep the answer. */
+  /** The caller could not store the answer. */
   fault(fault: Fault): void;
 }
 
-/** What a live agent waits for somebody to decide. Where nobody can be asked, the answer is no. */
+/** The open questions of a live agent. Without a person to ask, the answer is no. */
 export class Questions {
   readonly #watch: Watch;
   readonly #hooks: QuestionHooks;
@@ -165,13 +165,13 @@ export class Questions {
     this.#hooks = hooks;
   }
 
-  /** Somebody thinks: until then the agent's silence is no sign of death. */
+  /** A question is open, so the agent's silence is no sign of death. */
   get waiting(): boolean {
     return this.#open.size > 0;
   }
 
   async put(question: Question): Promise<void> {
-    // A question that is repeated while it is open gets the one answer.
+    // A question that is repeated while it is open gets the same answer.
     if (this.#open.has(question.id)) return;
     if (this.#watch.ask === undefined) {
       this.#unheard += 1;

@@ -1,5 +1,5 @@
 /**
- * What the holder is given, what it shows its caller, and the records with which an attempt begins.
+ * The input of the attempt runner, the caller's view of a live attempt, and the records with which an attempt begins.
  */
 import type { Redact } from "../../lib/secrets.ts";
 import { join } from "node:path";
@@ -24,12 +24,12 @@ export interface Job {
   readonly program: readonly [file: string, ...args: string[]];
   readonly native: readonly string[];
   readonly message: string | null;
-  /** The complete environment of the agent, our marker and the engine's settings excepted. */
+  /** The complete environment of the agent, except for the marker and the engine's settings. */
   readonly env: Readonly<Record<string, string>>;
   readonly engineHome: string | null;
-  /** It must not start while another agent starts in the same folder. */
+  /** The agent must not start while another one starts in the same folder. */
   readonly startsApart: boolean;
-  /** Where the hooks of the command append. Absent: it has none. */
+  /** The file that the command's hooks append to. Absent: no hooks. */
   readonly hooksFile?: string;
   readonly limits: Limits;
   readonly fence: number;
@@ -37,54 +37,54 @@ export interface Job {
   /** Names of the variables whose values `redact` knows. */
   readonly hidden: readonly string[];
   readonly size?: { readonly cols: number; readonly rows: number };
-  /** Known already, or running while the agent works. */
+  /** Resolves at once, or while the agent works. */
   readonly version: Promise<string | null>;
   /** Warnings that belong to the attempt. */
   readonly diagnostics: readonly string[];
   /** The session that a resume or a fork continues; null for a new conversation. */
   readonly continues: string | null;
-  /** Locks a session that the engine named; rejects when another attempt has it. */
+  /** Takes the lease of a session that the engine named. Rejects when another attempt has it. */
   onSession(session: string): Promise<void>;
-  /** Registers the one listener for the loss of the run's lease, however it is noticed. */
+  /** Registers the only listener for the loss of the run's lease. */
   onLeaseLost(listener: () => void): void;
-  /** Tells that listener. */
+  /** Calls that listener. */
   readonly leaseLost: () => void;
 }
 
-/** What the caller sees of a live attempt, and how it asks it to stop. */
+/** The caller's view of a live attempt, and its way to stop it. */
 export interface Watch {
-  /** A promise makes the agent wait: its output is not read until it resolves. */
+  /** A promise makes the agent wait: Reprise reads no output until it resolves. */
   raw(stream: Stream, chunk: Buffer): Promise<void> | undefined;
   events(seen: readonly SeenEvent[]): void;
   /** Once a second, and whenever it matters. */
   status(status: LiveStatus): void;
-  /** What the agent is doing: whenever that changes, and once a second while something grows. */
+  /** The agent's activity: on every change, and once a second while its output grows. */
   activity?(observed: Observed): void;
   /** The agent lives. Interactive callers type and resize through this. */
   live(controls: LiveControls): void;
-  /** The attempt ends and nobody takes its output any more: what was not taken is given up. The tape has it. */
+  /** The attempt ends while the caller does not read: unread output is dropped here. The tape has it. */
   mute(): void;
-  /** Registers the one listener for stop requests. */
+  /** Registers the only listener for stop requests. */
   onStop(listener: (request: StopRequest) => void): void;
   /** The attempt is on disk; nothing was started yet (I1). A Fault here or in `wire` ends it like a full disk. */
   recorded?(run: RunRecord, attempt: AttemptRecord): void;
   /** Each line of a dialogue, before it is acted on (`in`) or sent (`out`). */
   wire?(direction: "in" | "out", line: string): void;
-  /** The agent waits for this; absent: the answer is no. */
+  /** The agent waits for the answer. Absent: the answer is no. */
   ask?(question: Question): Promise<QuestionAnswer>;
-  /** A question that needs no answer any more, or was answered. */
+  /** The question was answered, or needs no answer any more. */
   settled?(id: string): void;
 }
 
 export interface LiveControls {
   readonly interactive: boolean;
-  /** The output is machine-readable: what it says comes as events. Otherwise it is text for people. */
+  /** The output is machine-readable and arrives as events. Otherwise it is text for people. */
   readonly structured: boolean;
   write(data: Buffer): void;
   resize(cols: number, rows: number): void;
-  /** Looks now what the agent does, and tells it through `activity` before this resolves. */
+  /** Checks the agent's activity now and reports it through `activity` before it resolves. */
   look(): Promise<void>;
-  /** Did the conversation take up what was typed? Null: the engine cannot tell. */
+  /** Whether the conversation has the typed message. Null: the engine cannot tell. */
   tookUp(message: string, typedAtMs: number): Promise<boolean | null>;
 }
 
@@ -109,7 +109,7 @@ export interface AttemptEnd {
   readonly reported: string | null;
   /** The engine wrote into the session that was continued. */
   readonly wrote: boolean;
-  /** Resolves when nothing is copied any more that was begun while the agent worked. */
+  /** Resolves when the last copy that began while the agent worked is done. */
   readonly copied: Promise<void>;
 }
 
@@ -146,7 +146,7 @@ export function intendedAttempt(deps: Deps, job: Job): AttemptRecord {
   };
 }
 
-/** An id that we choose is on disk before the engine hears of it (I2). */
+/** An id that Reprise chooses is on disk before the engine gets it (I2). */
 export function chosenSession(deps: Deps, job: Job, n: number): Partial<RunRecord> {
   const { expects } = job.command;
   if (expects === null || job.kind === "resume" || job.command.ephemeral !== undefined) return {};
@@ -163,7 +163,7 @@ export function chosenSession(deps: Deps, job: Job, n: number): Partial<RunRecor
   };
 }
 
-/** The file exists before the hooks do, so that nobody else may read it. */
+/** Created before the hooks run, with permissions for the user alone. */
 export function withHooks(job: Job, n: number): Job {
   const { hooks } = job.command;
   if (hooks === undefined) return job;
@@ -172,7 +172,7 @@ export function withHooks(job: Job, n: number): Job {
   return { ...job, hooksFile, env: { ...job.env, [hooks]: hooksFile } };
 }
 
-/** An attempt that cannot have its directory is over: its row must not stand for a live one. */
+/** An attempt without a directory is over, so its row must not look live. */
 export async function placeFor(deps: Deps, job: Job, attempt: AttemptRecord): Promise<void> {
   try {
     beginAttemptDir(job.run.runDirectory, attempt.n);

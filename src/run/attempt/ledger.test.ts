@@ -6,7 +6,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { testDeps } from "../../../test/deps.ts";
 import { beginAttemptDir, createRunDir, loadAttemptFile, saveAttemptFile } from "../../state/state.ts";
 import { attemptLike, runLike } from "../../../test/contracts/store-samples.ts";
-import { runKey } from "../leases.ts";
+import { runLeaseKey } from "../../store/store.ts";
 import { Ledger } from "./ledger.ts";
 
 let root: string;
@@ -28,7 +28,7 @@ test.each([
   saveAttemptFile(runDirectory, { ...attempt, message: "theirs", owner: { ...attempt.owner, ...owner } });
   await deps.store.createRun(run);
   const by = { ...attempt.owner, machine: "m", renewedAtMs: 0 };
-  await deps.store.acquireLease(runKey(run.runId), by, () => false);
+  await deps.store.acquireLease(runLeaseKey(run.runId), by, () => false);
   let lost = false;
   const onLeaseLost = () => (lost = true);
   const ledger = new Ledger(deps, { run, attempt, fence: 1, redact: (text) => text, onLeaseLost });

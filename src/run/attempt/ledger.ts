@@ -2,7 +2,7 @@
  * The one writer of a run's and an attempt's records while an attempt lives.
  *
  * Each change goes to the run directory first, synchronously, then to the index: the directory is the truth for
- * what happened, so an index that cannot be written right now loses nothing and is repaired from it later.
+ * what happened, so an index that cannot be written at the moment loses nothing and is repaired from it later.
  */
 import type { Redact } from "../../lib/secrets.ts";
 import { join } from "node:path";
@@ -18,11 +18,11 @@ export interface LedgerStart {
   readonly attempt: AttemptRecord;
   readonly fence: number;
   readonly redact: Redact;
-  /** Another process believes that we are dead: the agent must be stopped (I6). */
+  /** Another process has taken the lease over, so the agent must stop (I6). */
   readonly onLeaseLost: () => void;
 }
 
-/** False: another process has an attempt of this number. An older state directory was put back, and it went on from there. */
+/** False: another process has an attempt with this number, because an older state directory was restored and continued. */
 export function ownsAttempt({ runDirectory }: RunRecord, { n, owner }: AttemptRecord): boolean {
   const there = identityIn(objectIn(recordOrNull(join(attemptDir(runDirectory, n), "meta.json")), "owner"));
   return (
@@ -30,7 +30,7 @@ export function ownsAttempt({ runDirectory }: RunRecord, { n, owner }: AttemptRe
   );
 }
 
-/** A record that cannot be read says nothing, and is written again. */
+/** An unreadable record proves nothing and is written again. */
 function recordOrNull(path: string): unknown {
   try {
     return readRecord(path);
@@ -80,7 +80,7 @@ export class Ledger {
     );
   }
 
-  /** Resolves when the index has everything, or has said why not. */
+  /** Resolves when the index has every change, or a warning names the reason. */
   async settled(): Promise<void> {
     await this.#pending;
   }

@@ -1,7 +1,7 @@
 /**
- * Is the agent still alive? A clock that runs only while the engine owes us a sign of life.
+ * Whether the agent still lives: a clock that runs only while the engine owes a sign of life.
  *
- * An open tool call stops it (it has a limit of its own), and so does an announced retry, until its announced
+ * An open tool call stops it (tools have a separate limit), and so does an announced retry, until its announced
  * time. A retry without an announced end is no sign of life: an engine without network retries for ever.
  * Pure: the caller passes monotonic time.
  */
@@ -39,7 +39,7 @@ export function outputSeen(pulse: LivenessState, now: number): LivenessState {
   return { ...pulse, lastSign: now };
 }
 
-/** We stood still for so long, or somebody thought: nobody's silence counts in that time. The total limit goes on. */
+/** Reprise stood still, or a person was thinking: silence in that time does not count. The total limit goes on. */
 export function delayed(pulse: LivenessState, ms: number, now: number): LivenessState {
   const later = (then: number) => Math.min(now, then + ms);
   const tools = [...pulse.tools].map(([id, tool]) => [id, { ...tool, since: later(tool.since) }] as const);
@@ -70,7 +70,7 @@ export function eventsSeen(pulse: LivenessState, seen: readonly SeenEvent[], now
   return { ...pulse, lastSign, silentUntil, tools };
 }
 
-/** What was waited for in vain, for people. */
+/** The expired limit, for people. */
 export function describeExpired({ what, limitMs, tool = "" }: Expired): string {
   const limit = formatDuration(limitMs);
   switch (what) {

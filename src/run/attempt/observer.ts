@@ -1,6 +1,6 @@
 /**
- * Watches what one live agent is doing and tells the caller: every change, and once a second that something grows. Asks
- * the engine where it can tell; never decides anything.
+ * Watches one live agent and reports its activity to the caller: every change, and once a second while its output grows.
+ * It asks the engine where the engine can tell, and decides nothing.
  */
 import type { Observed, SeenEvent } from "../../core/events.ts";
 import type { ProcessIdentity } from "../../core/records.ts";
@@ -72,7 +72,7 @@ export class Observer {
     this.#rest = rest;
   }
 
-  /** One look after the other: each begins where the one before ended. */
+  /** One check at a time: each begins where the last one ended. */
   async look(): Promise<void> {
     await this.#looking;
     this.#looking ??= this.#ask().finally(() => (this.#looking = null));
@@ -84,7 +84,7 @@ export class Observer {
     const state = ask === null ? null : await ask();
     const nowMs = this.#deps.clock.now();
     if (state !== null) this.#ui = state;
-    // An agent that has ended meanwhile is told by its end.
+    // The end of the agent is reported elsewhere.
     if (this.#polling === null) return;
     this.#observed = sawNothing(sawUi(this.#observed, state, nowMs), nowMs);
     this.#show();

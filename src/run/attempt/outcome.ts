@@ -27,13 +27,13 @@ export interface AttemptFacts {
   readonly stop: StopReason | null;
   /** What the engine's last words explain, when there was no terminal event. */
   readonly explained: Trouble | null;
-  /** The id asked for on a resume and the one the engine answered with, when it is another one (I4). */
+  /** The id that the resume asked for and the different id that the engine answered with. Null: the same id (I4). */
   readonly diverged: { readonly asked: string; readonly reported: string } | null;
 }
 
 export function judge(facts: AttemptFacts): Outcome {
   if (facts.diverged !== null) return diverged(facts.diverged);
-  // A second writer in a conversation is never well done, however its turn ended.
+  // A second writer in a conversation is a failure, however its turn ended.
   if (facts.stop?.by === "busy") return stopped(facts.stop, null);
   if (facts.turnEnd?.result === "completed") return { result: "completed", reason: "the turn was completed" };
   if (facts.stop !== null) return stopped(facts.stop, facts.turnEnd?.trouble ?? facts.explained);
@@ -50,7 +50,7 @@ export function judge(facts: AttemptFacts): Outcome {
   );
 }
 
-/** Our own exit code for an outcome; the native one is in the attempt's record. */
+/** Reprise's exit code for an outcome. The attempt's record has the native one. */
 export function exitCodeFor(outcome: Outcome, stop: StopReason | null): number {
   switch (outcome.result) {
     case "completed":

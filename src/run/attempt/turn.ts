@@ -1,4 +1,4 @@
-/** How the agent's turn went, from its events and its last words: what the outcome of the attempt is judged by. */
+/** How the agent's turn went, by its events and its last output. The outcome of the attempt follows from it. */
 import type { EngineEvent, Exit, Outcome, Tokens, Trouble } from "../../core/events.ts";
 import type { LiveAgent } from "../../drivers/drivers.ts";
 import type { Job } from "./job.ts";
@@ -8,7 +8,7 @@ export class Turn {
   readonly #job: Job;
   #end: Extract<EngineEvent, { type: "turn_ended" }> | null = null;
   #tokens: Tokens | null = null;
-  /** The trouble that the engine was retrying after, when nothing came after it. */
+  /** The trouble behind the engine's last retry, until new output arrives. */
   #retrying: Trouble | null = null;
 
   constructor(job: Job) {

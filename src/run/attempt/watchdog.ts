@@ -24,7 +24,7 @@ export class Watchdog {
 
   constructor(deps: Deps, { interactive, limits }: Job) {
     this.#deps = deps;
-    // Between a person's keystrokes a UI is silent by right.
+    // A UI may be silent between a person's keystrokes.
     this.#limits = interactive ? { ...limits, idleMs: null, toolMs: null } : limits;
     this.#lastTick = deps.clock.mono();
     this.#pulse = firstPulse(this.#lastTick);
@@ -48,7 +48,7 @@ export class Watchdog {
     this.#pulse = eventsSeen(this.#pulse, seen, this.#deps.clock.mono());
   }
 
-  /** `owed`: the agent waits for an answer; `unread`: nobody reads its output. Returns the limit that expired, or null. */
+  /** `owed`: the agent waits for an answer. `unread`: Reprise does not read its output. Returns the expired limit, or null. */
   tick({ owed, unread }: { readonly owed: boolean; readonly unread: boolean }): string | null {
     const now = this.#deps.clock.mono();
     const passed = now - this.#lastTick;

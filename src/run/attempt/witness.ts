@@ -1,6 +1,6 @@
 /**
- * Which conversation a live attempt is in: every id that is seen goes to disk at once (I2), and at the end the
- * engine's own store has the last word (I4, I5).
+ * Which conversation a live attempt is in: every id goes to disk as soon as it is seen (I2), and at the end the
+ * engine's own store decides (I4, I5).
  */
 import type { Exit, SeenEvent } from "../../core/events.ts";
 import type {
@@ -15,24 +15,24 @@ import { runsUnmarked, sessionFiles, Typed, writtenBy } from "../../drivers/driv
 import type { Command, FoundSession } from "../../engines/engine.ts";
 import { disown, observe, sessionOf, settle, unsaid } from "../conversation.ts";
 import { type Deps, isoNow } from "../deps.ts";
-import { type AttemptEnd, type Job } from "./job.ts";
+import type { AttemptEnd, Job } from "./job.ts";
 import { attemptMarker } from "../agent-locks.ts";
 import type { Ledger } from "./ledger.ts";
 import { newSession, openingOf, type AttemptSight } from "../recover.ts";
 
 export interface Verdict {
-  /** The id that counts for this attempt; null: none was seen. */
+  /** The id that counts for this attempt. Null: no id was seen. */
   readonly reported: string | null;
   readonly diverged: { readonly asked: string; readonly reported: string } | null;
   readonly run: Pick<RunRecord, "session" | "sessions">;
   readonly diagnostics: readonly string[];
   /** The engine wrote into the session that was continued. */
   readonly wrote: boolean;
-  /** A UI that was closed before anything was said. False also where the engine's store cannot tell. */
+  /** The UI was closed before the first message. False also where the engine's store cannot tell. */
   readonly isEmpty: boolean;
 }
 
-/** More ids in one message help nobody; the record has all of them. */
+/** The most ids in one message. The record has all of them. */
 const MOST_NAMED = 10;
 
 export class Witness {
@@ -40,9 +40,9 @@ export class Witness {
   readonly #job: Job;
   readonly #ledger: Ledger;
   readonly #startedAtMs: number;
-  /** A session that began meanwhile in the same directory and may be anybody's. */
+  /** A session that began at the same time in the same directory, and may belong to another agent. */
   #stranger: string | null = null;
-  /** Sessions that may be this attempt's. */
+  /** Sessions that may belong to this attempt. */
   #candidates: readonly string[] = [];
   /** Why the one candidate does not count. */
   #doubt: string | null = null;
@@ -60,14 +60,14 @@ export class Witness {
     this.#startedAtMs = deps.clock.now();
   }
 
-  /** To be awaited before the agent is started: what the store holds of a session that only the store can prove. */
+  /** Await it before the agent starts: reads the store's state of a session that only the store can prove. */
   async begin(): Promise<void> {
     const { interactive, command, continues } = this.#job;
     if (continues !== null && (interactive || !command.structured))
       this.#before = await this.#markOf(continues);
   }
 
-  /** Changes with everything that the engine writes into the session. Null: it is not there, or cannot be read. */
+  /** Changes whenever the engine writes into the session. Null: absent or unreadable. */
   async #markOf(id: string): Promise<string | null> {
     const { engine, engineHome: home } = this.#job;
     const { cwd } = this.#ledger.attempt;
@@ -79,7 +79,7 @@ export class Witness {
     return `${size ?? ""} ${located.updatedAtMs ?? ""}`;
   }
 
-  /** All ids in this output with one write: an agent may print any number. */
+  /** Records all ids of this output with one write, because an agent may print many. */
   heard(seen: readonly SeenEvent[]): readonly string[] {
     const isTerminal = this.#job.mode === "pty";
     const ids = seen.flatMap(({ event, stream }) =>
@@ -90,7 +90,7 @@ export class Witness {
     return ids.length === 0 ? [] : this.sawAll(ids);
   }
 
-  /** On disk before the next byte is read. Those that are new to this attempt, in their order. */
+  /** Returns the ids that are new to this attempt, in order. They are on disk before the next byte is read. */
   sawAll(ids: readonly Pick<SeenSession, "value" | "source">[]): readonly string[] {
     const at = isoNow(this.#deps);
     const { n, reported } = this.#ledger.attempt;
@@ -103,7 +103,7 @@ export class Witness {
       known.add(value);
       const seen: SeenSession = { value, source, at, attempt: n, verifiedAt: at };
       fresh.push(seen);
-      // Another id than the one asked for is recorded, but it does not become the run's conversation (I4).
+      // A different id than the one asked for is recorded, but does not become the run's conversation (I4).
       const entry = this.#isForeign(value) ? { ...seen, foreign: true as const } : seen;
       if (listed.has(value)) sessions = [...observe(sessions, entry)];
       else sessions.push(entry);
@@ -111,7 +111,7 @@ export class Witness {
     const now = [...reported, ...fresh];
     const newest = fresh.at(-1);
     if (newest === undefined) return [];
-    // In a UI the newest id is the one that the user is in; elsewhere only the end tells which of several counts.
+    // In a UI the newest id is the user's conversation; elsewhere only the end shows which of several counts.
     const session = this.#job.interactive ? newest : settle(now, new Set()).session;
     const { run } = this.#ledger;
     this.#ledger.save({
@@ -142,17 +142,17 @@ export class Witness {
     if ((reported.length > 0 || asked !== null) && !mayHaveChanged) return null;
     this.#outsiders ||= runsUnmarked(engine.program, cwd);
     const { only, candidates, doubt } = await this.#newSession(agent);
-    // Before the end another process may be about to begin one that looks the same.
+    // Before the end, another process may still begin a session that looks the same.
     if (!afterwards && !this.#job.interactive && (only === null || !this.#held.has(only))) return null;
     this.#candidates = candidates;
     this.#doubt = doubt ?? null;
     if (only === null || asked === null || !(await this.#written(asked))) return only;
-    // The conversation that was asked for went on, so the new one need not be this UI's.
+    // The conversation that was asked for continued, so the new one may belong to another UI.
     this.#stranger = only;
     return null;
   }
 
-  /** Somebody types into the UI. */
+  /** A person types into the UI. */
   typed(data: Buffer | string): void {
     this.#typed.take(data);
   }
@@ -169,7 +169,7 @@ export class Witness {
     return newSession(this.#deps, engine, this.#ledger.run, begun);
   }
 
-  /** A file that holds one session alone, and that the agent writes, makes the session the agent's. */
+  /** A file with a single session that the agent writes proves that the session is the agent's. */
   #seenOpen(agent: ProcessIdentity | null, recent: readonly FoundSession[]): ReadonlySet<string> {
     const paths = recent.flatMap(({ id, path }) => (path === null || this.#held.has(id) ? [] : [path]));
     const single = paths.filter((path) => paths.indexOf(path) === paths.lastIndexOf(path));
@@ -194,7 +194,7 @@ export class Witness {
   async verdict(mute: boolean): Promise<Verdict> {
     const confirmed = await this.#confirmed();
     const { asked, reported: seen } = this.#ledger.attempt;
-    // A UI that prints no id is proved by its store: the conversation that was asked for went on there.
+    // A UI that prints no id is proved by the store: the conversation that was asked for continued there.
     if (seen.length === 0 && asked !== null && confirmed.has(asked))
       this.sawAll([{ value: asked, source: "store" }]);
     const isEmpty = await this.#isEmpty();
@@ -222,7 +222,7 @@ export class Witness {
     };
   }
 
-  /** Sessions that only the engine's registry named, or a UI, and of which its store has nothing. */
+  /** Sessions that only the engine's registry or a UI named, and that its store does not have. */
   async #unsaid(mute: boolean): Promise<ReadonlySet<string>> {
     const { engine, engineHome: home, interactive, continues } = this.#job;
     const { reported, cwd } = this.#ledger.attempt;
@@ -247,7 +247,7 @@ export class Witness {
     const isSilent = said === null && !this.#typed.spoke;
     for (const { value } of run.sessions) {
       const found = await engine.locate(value, where, sessionFiles());
-      // Some engines make the file before anything is said.
+      // Some engines create the file before the first message.
       const isBlank = isSilent && found.state === "unusable" && !found.damaged;
       if (found.state !== "absent" && !isBlank) return false;
     }
@@ -275,7 +275,7 @@ export class Witness {
   async #confirmed(): Promise<ReadonlySet<string>> {
     const { reported, asked } = this.#ledger.attempt;
     const ids = new Set([...reported.map((one) => one.value), ...(asked === null ? [] : [asked])]);
-    // One id, reported by the engine itself, needs no other proof.
+    // A single id that the engine itself reported needs no other proof.
     if (reported.length === 1 && ids.size === 1) return new Set();
     const confirmed = new Set<string>();
     for (const id of ids) if (await this.#written(id)) confirmed.add(id);
@@ -318,7 +318,7 @@ export class Witness {
         `session_mismatch: more than one session id was seen (${ids.slice(0, MOST_NAMED).join(", ")}${more}); ${reported ?? "none"} counts`,
       );
     }
-    // Where nothing was said, no session is missed.
+    // Without a message no session is expected.
     if (reported === null && asked === null && !isEmpty)
       lines.push(`no session id: ${this.#whyNone(command.structured)}`);
     return lines;
@@ -350,7 +350,7 @@ export interface Continued {
   readonly at: string;
 }
 
-/** What an attempt that continued a conversation can prove. */
+/** The proof of an attempt that continued a conversation. */
 export function receiptFor(held: AttemptEnd, continued: Continued): Receipt {
   const { attempt, run } = held;
   const { session, restored } = continued.continues;
@@ -380,7 +380,7 @@ function proofOf(
   if (reported !== asked) return "not_verified";
   const source = attempt.reported.find((one) => one.value === reported)?.source;
   if (source !== "store") return "engine_reported";
-  // A UI that opened the conversation and was left without a word has not gone on in it.
+  // A UI that opened the conversation and was closed without a message has not continued it.
   return wrote ? "store_confirmed" : "not_verified";
 }
 

@@ -190,7 +190,7 @@ const stores: Record<string, [has: Record<number, string>, known: object | null,
   "a part is gone": [{ 1: "one" }, { state: "torn", note: expect.stringContaining("2 of 4") }, true],
   "a part has other words": [
     { 1: "ONE", 2: "two" },
-    { state: "torn", stuck: expect.stringContaining("import leaves") },
+    { state: "torn", stuck: expect.stringContaining("import does not change") },
     false,
   ],
   "one part is gone, another has other words": [
@@ -251,8 +251,8 @@ test("the end of an attempt offers --restore-copy only for what an import brings
   const told = (now: Record<number, string>) =>
     copiesLeft(engine, before, { ...before, escrow: exportOf(now), kept: copiesOf(before) }).join("\n");
   expect(told({ 1: "one" })).toMatch(/--restore-copy "…"` puts back what is missing$/);
-  expect(told({ 1: "one", 2: "TWO" })).toMatch(/stays: of words that were changed .* import leaves/);
-  expect(told({ 1: "ONE" })).toMatch(/puts back what is missing; of words that were changed/);
+  expect(told({ 1: "one", 2: "TWO" })).toMatch(/stays: some text was changed .* import does not change/);
+  expect(told({ 1: "ONE" })).toMatch(/puts back what is missing; some text was changed/);
 });
 
 test("an import keeps later messages in the session, so only parts that no import brings are missing", async () => {
@@ -273,15 +273,15 @@ const since: Record<string, [attempts: readonly AttemptRecord[], said: string | 
   "a copy of the last attempt lacks nothing": [[attempt(1, 1)], null],
   "an attempt that began later is not in it": [
     [attempt(1, 1), attempt(2, 20)],
-    "the copy is older than attempt 2: what was said there is not in it",
+    "the copy is older than attempt 2 and lacks later messages",
   ],
   "two attempts that began later are named": [
     [attempt(1, 1), attempt(2, 20), attempt(3, 30)],
-    "the copy is older than attempts 2, 3: what was said there is not in it",
+    "the copy is older than attempts 2, 3 and lacks later messages",
   ],
   "an attempt that was cut short after the copy was made": [
     [attempt(1, 8)],
-    "the copy was made while attempt 1 worked: what was said after that is not in it",
+    "the copy was made while attempt 1 worked and lacks later messages",
   ],
   "an attempt that ended in order has its whole turn in the copy": [
     [attempt(1, 8, { outcome: { result: "completed" } })],

@@ -1,9 +1,9 @@
 /**
- * The conversations of a run, in the engine's store and in its own copies: which are there, with which rights, and which
- * of them holds all that another one holds.
+ * Compares the copies of a run's conversations with each other and with the engine's sessions: which of them holds
+ * everything that another one holds.
  *
- * A session's file only ever grows, so one that begins with a copy holds all of it. Exports are compared by the engine's
- * own ids of what is in them. A copy goes only where this is certain.
+ * A session's file only ever grows, so a file that begins with a copy holds all of it. Exports are compared by the engine's
+ * ids of messages and parts. A copy is dropped only where the comparison is certain.
  */
 import { createHash } from "node:crypto";
 import { basename, join, relative } from "node:path";
@@ -24,12 +24,12 @@ import type { KnownSession } from "../resume/plan.ts";
 
 type Copies = Pick<RunRecord, "escrow" | "kept">;
 
-/** Every copy that the run has, oldest first: of several of one session, the last one counts. */
+/** Every copy of the run, oldest first. Of several copies of a session the last one counts. */
 export function copiesOf({ escrow, kept = [] }: Copies): readonly Escrow[] {
   return escrow === null ? kept : [...kept, escrow];
 }
 
-/** What a copy is called: the checksum of the session's own file; of a session that depends on others, that of all checksums. */
+/** The id of a copy: the checksum of the session's own file, or of all checksums if the session depends on other files. */
 export function copyId({ files }: Escrow): string {
   const [own = "", ...others] = files.map(({ sha256 }) => sha256);
   return others.length === 0
@@ -43,7 +43,7 @@ export function lastCopyOf(run: Copies, session: string): Escrow | null {
   return copiesOf(run).findLast((copy) => copy.session === session) ?? null;
 }
 
-/** What the conversation lacks once this copy is back, in sentences for the user. */
+/** What the conversation lacks after this copy is restored, in sentences for the user. */
 export async function lacking(
   engine: Engine,
   run: RunRecord,
@@ -51,27 +51,27 @@ export async function lacking(
   { located, attempts }: { readonly located: Located; readonly attempts: readonly AttemptRecord[] },
 ): Promise<readonly string[]> {
   const since = (await keepsOwn(engine, run, copy, located)) ? null : saidSince(copy, attempts);
-  // Attempts alone do not tell: what was said before the copy was made may be in another copy only.
+  // Attempts alone do not show it: older messages may be only in another copy.
   const others = await lackedWith(engine, run, copy, located);
   const named = others.map((other) => `copy ${copyName(other)}`).join(" and ");
   const have = others.length === 1 ? "has" : "have";
-  const also = `${named} of the same session ${have} something that the session lacks once this copy is back`;
+  const also = `${named} of the same session ${have} something that the session lacks after this copy is restored`;
   return [...(since === null ? [] : [since]), ...(others.length === 0 ? [] : [also])];
 }
 
-/** For people: the first characters of its id, and when it was made. */
+/** For people: the first characters of its id, and its time. */
 export function copyName(copy: Escrow): string {
   return `${copyId(copy).slice(0, 8)} (made ${copy.takenAt})`;
 }
 
-/** All that is in the session stays when the copy goes back: an import adds to it, a file goes back only where it lacks something. */
+/** Whether restoring the copy keeps everything in the session: an import adds to it, and a complete file stays. */
 async function keepsOwn(engine: Engine, run: RunRecord, copy: Escrow, located: Located): Promise<boolean> {
   if (engine.transfer !== undefined) return located.state === "present";
   const [own] = await filesAfter(run, copy, located);
   return own?.path === ownPath(run, copy, located);
 }
 
-/** Other copies of the same session with something that it lacks once this copy is back. What cannot be read is not told. */
+/** Other copies of the same session with something that it lacks after this copy is restored. Unreadable copies are left out. */
 export async function lackedWith(
   engine: Engine,
   run: RunRecord,
@@ -91,11 +91,11 @@ export async function lackedWith(
 }
 
 interface FileAfter extends Pick<EscrowFile, "restoreTo"> {
-  /** Where what it holds is now. */
+  /** Where its content is now. */
   readonly path: string;
 }
 
-/** A file of the engine's that has all that the copy has of it stays, unless nothing else explains that the session goes back. */
+/** An engine's file that holds all of the copy stays, unless nothing else explains why the session needs the copy. */
 async function filesAfter(run: RunRecord, copy: Escrow, located: Located): Promise<readonly FileAfter[]> {
   const isOwn = await continuesAll(run, copy, located);
   const files: FileAfter[] = [];
@@ -116,7 +116,7 @@ async function continueAll([own, ...others]: readonly FileAfter[], copy: Escrow)
   return true;
 }
 
-/** What is there stays as it is, also where the copy has other words. */
+/** Existing text stays, even if the copy has different text. */
 async function wordsAfter(
   engine: Engine,
   run: RunRecord,
@@ -128,7 +128,7 @@ async function wordsAfter(
   return back === null ? null : new Map([...back, ...(there ?? [])]);
 }
 
-/** Does this copy hold all that an earlier one holds? In doubt it does not. */
+/** Whether this copy holds everything in an earlier one. In doubt: no. */
 export async function holdsAll(
   engine: Engine,
   run: RunRecord,
@@ -151,7 +151,7 @@ export async function holdsAll(
   return true;
 }
 
-/** Of the files that a session depends on: a name is enough, since the engine may move them. */
+/** Finds a file that a session depends on, by its name, because the engine may move it. */
 export function sameFile<T extends Pick<EscrowFile, "restoreTo">>(
   files: readonly T[],
   { restoreTo }: Pick<EscrowFile, "restoreTo">,
@@ -162,7 +162,7 @@ export function sameFile<T extends Pick<EscrowFile, "restoreTo">>(
   );
 }
 
-/** Does one file of `escrow/` begin with all that an earlier one holds? */
+/** Whether a file in `escrow/` begins with the whole of an earlier one. */
 export async function continuesFile(run: RunRecord, file: EscrowFile, earlier: EscrowFile): Promise<boolean> {
   if (file.sha256 === earlier.sha256) return true;
   return continuesCopy(join(run.runDirectory, "escrow", file.file), earlier);
@@ -191,25 +191,25 @@ async function missingFrom(engine: Engine, run: RunRecord, copy: Escrow): Promis
   return had === null ? null : differenceOf(had, await storedWords(engine, run, copy.session));
 }
 
-/** What a copy holds that another one lacks, where the engine imports copies. Null: it cannot be told, or it keeps files. */
+/** What a copy holds that a newer one lacks, for an engine that imports copies. Null: unknown, or the engine keeps files. */
 export function lostSince(engine: Engine, run: RunRecord, copy: Escrow, newer: Escrow): Missing | null {
   return differenceOf(wordsOf(engine, run, copy.files[0]), wordsOf(engine, run, newer.files[0]));
 }
 
-/** Why the words of a copy cannot be put back, as the end of a sentence. */
+/** Why the text of a copy cannot be restored, as the end of a sentence. */
 export function leftAsIs({ title }: Engine, run: RunRecord, copy: Escrow): string {
   const where = join(run.runDirectory, "escrow", copy.files[0]?.file ?? "");
-  return `${title}'s import leaves what is there as it is, so the words of the copy are only in ${where}`;
+  return `${title}'s import does not change existing messages, so the copy's text is only in ${where}`;
 }
 
-/** Why a copy that holds other words than the session cannot be put back. Null: it can be, or it holds nothing else. */
+/** Why a copy with different text than the session cannot be restored. Null: it can be, or it holds nothing else. */
 export async function whyStuck(engine: Engine, run: RunRecord, copy: Escrow): Promise<string | null> {
   const missing = engine.transfer === undefined ? null : await missingFrom(engine, run, copy);
   if (missing === null || missing.gone > 0 || missing.changed === 0) return null;
   return `${changedWords(missing)} than in ${engine.title}'s session ${copy.session}, and ${leftAsIs(engine, run, copy)}`;
 }
 
-/** Could this copy give back anything that the engine's own session lacks? */
+/** Whether this copy could restore something that the engine's own session lacks. */
 export async function hasMore(
   engine: Engine,
   run: RunRecord,
@@ -217,14 +217,14 @@ export async function hasMore(
   located: Located,
 ): Promise<boolean> {
   if (located.state !== "present") return true;
-  // To import what is there already is harmless.
+  // Importing existing parts again is harmless.
   if (engine.transfer !== undefined) return (await missingFrom(engine, run, copy))?.gone !== 0;
   const [theirs, ours] = [located.files[0], copy.files[0]];
   if (theirs === undefined || ours === undefined || theirs.restoreTo !== ours.restoreTo) return false;
   return !(await continuesAll(run, copy, located));
 }
 
-/** Is everything that this copy holds in the engine's own session as well, wherever that is? In doubt it is not. */
+/** Whether the engine's own session holds everything in this copy, wherever its file is. In doubt: no. */
 export async function isElsewhere(
   engine: Engine,
   run: RunRecord,
@@ -249,7 +249,7 @@ async function continuesAll(run: RunRecord, copy: Escrow, located: Located): Pro
 export function ownPath(run: RunRecord, { files }: Escrow, located: Located): string | undefined {
   if (located.state === "present") return located.files[0]?.path;
   if (located.state !== "unusable") return undefined;
-  // What the engine cannot read may be a file that the session depends on.
+  // The unreadable file may be one that the session depends on.
   const [own, ...others] = files.map(({ restoreTo }) => placeIn(run, restoreTo));
   return others.includes(located.path) ? own : located.path;
 }
@@ -263,7 +263,7 @@ function placeIn({ engineHome }: RunRecord, restoreTo: string | null): string | 
   return engineHome === null || restoreTo === null ? undefined : join(engineHome, restoreTo);
 }
 
-/** The engine's session lacks something that our copy of the same session holds. */
+/** Describes a session that lacks something in the run's copy of it. Null: it lacks nothing. */
 export async function isTorn(
   engine: Engine,
   run: RunRecord,
@@ -280,14 +280,14 @@ export async function isTorn(
   const isSame = run.engineHome !== null && relative(run.engineHome, path) === copy.restoreTo;
   if (!isSame) return null;
   if (await continuesCopy(path, copy)) return tornDependency(run, last, located);
-  // The file was deleted while the agent worked and began again in the middle: nothing is in it that the copy lacks.
+  // The file was deleted while the agent worked and began again in the middle, so the copy has all of it.
   if (await endsCopy(run.runDirectory, copy, path))
     return { id, state: "absent", note: `only its end is left in ${path}` };
   if (located.state !== "unusable") return { id, state: "torn", note: path };
   return { id, state: "unusable", note: `${located.why} (${path})`, damaged: true };
 }
 
-/** A file that the session depends on is there, but without all that the copy holds of it. One that is gone the engine misses itself. */
+/** A file that the session depends on lacks a part that the copy has. The engine itself reports a missing file. */
 async function tornDependency(run: RunRecord, copy: Escrow, located: Located): Promise<KnownSession | null> {
   const id = copy.session;
   for (const file of copy.files.slice(1)) {

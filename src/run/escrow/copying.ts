@@ -34,18 +34,18 @@ interface Copying {
 
 export interface Taken {
   readonly escrow: Escrow;
-  /** Files that the session depends on and that lack what the last copy has of them: the new copy has that instead. */
+  /** Files that the session depends on and that are shorter than in the last copy. The new copy keeps the longer content. */
   readonly longer: readonly string[];
-  /** The new copy does not have all that the run's last copy of this session has. */
+  /** The new copy lacks something in the run's last copy of this session. */
   readonly lacks: boolean;
 }
 
 export interface NotTaken {
-  /** Why there is no copy of what is there; null: there is nothing to be copied. */
+  /** Why the session was not copied. Null: nothing to copy. */
   readonly skipped: string | null;
 }
 
-/** Copies, and leaves it to the caller to record the copy. */
+/** Copies the session. The caller records the copy. */
 export function copyNow(
   deps: Deps,
   setup: Pick<EngineSetup, "engine" | "program" | "env"> & { readonly home: string },
@@ -78,7 +78,7 @@ export async function copyFiles(deps: Deps, copying: Copying): Promise<Taken | N
   return { escrow, longer, lacks: await lacksPart(run, before, escrow) };
 }
 
-/** What a session depends on belongs to another conversation, which may be cut short: the copy keeps what it had of it. */
+/** A file that a session depends on belongs to another conversation, which may be cut short. The copy keeps the longer content. */
 async function withLonger(
   run: RunRecord,
   before: Escrow,
@@ -105,7 +105,7 @@ interface Sources {
   readonly rights?: readonly string[];
 }
 
-/** The engine's own files; where they were lost or began anew while the agent worked, what our links hold of them. */
+/** The engine's own files. If they were lost or began again while the agent worked, the content of the links. */
 export async function sourcesOf({ engine, home, run, session }: Copying): Promise<Sources | null> {
   if (!engine.can.readStore) return null;
   const located = await engine.locate(session, { home, cwd: run.cwd }, sessionFiles());
@@ -126,7 +126,7 @@ export async function sourcesOf({ engine, home, run, session }: Copying): Promis
   if (source === null || first === undefined) return null;
   if (present !== null) return { files: [source, ...present.files.slice(1)], ...rights };
   const was = await engine.locate(session, { home, cwd: run.cwd }, sessionFilesWith(own, first.path));
-  // What the engine itself would not take for a conversation is not worth a copy.
+  // Reprise does not copy a file that the engine itself rejects.
   if (was.state === "unusable") return null;
   if (was.state !== "present") return { files: [source] };
   return { files: [source, ...was.files.slice(1)], ...rightsIn(was) };
@@ -140,7 +140,7 @@ function isSameFile(one: LivePiece, other: LivePiece): boolean {
   return one.ino === other.ino && one.dev === other.dev;
 }
 
-/** The new copy does not begin with what the one before it holds, though such files only ever grow. */
+/** Whether the new copy does not begin with the last one, although such files only ever grow. */
 async function lacksPart(run: RunRecord, before: Escrow | null, escrow: Escrow): Promise<boolean> {
   const [had, has] = [before?.files[0], escrow.files[0]];
   if (had === undefined || has === undefined) return false;
@@ -152,11 +152,11 @@ export interface Exporting {
   readonly session: string;
   /** Also what is shorter than in the last copy. */
   readonly asIs?: true;
-  /** Gives up. */
+  /** Cancels the export. */
   readonly signal?: AbortSignal;
 }
 
-/** By the engine's own command. The engine may take back what was said, so an export may lack what the last one has. */
+/** Uses the engine's own command. The engine may delete messages, so an export may lack something in the last one. */
 async function exportSession(
   deps: Deps,
   setup: Pick<EngineSetup, "engine" | "program" | "env"> & { readonly home: string },
@@ -164,7 +164,7 @@ async function exportSession(
 ): Promise<Taken | NotTaken> {
   const { home, engine } = setup;
   const located = await engine.locate(session, { home, cwd: run.cwd }, sessionFiles());
-  // A conversation without a message is not worth a copy.
+  // A conversation without a message needs no copy.
   if (located.state === "unusable") return { skipped: null };
   const [file, ...first] = setup.program;
   const args = engine.transfer?.exportArgs(session) ?? [];

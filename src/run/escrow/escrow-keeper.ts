@@ -1,9 +1,9 @@
 /**
- * Keeps the conversation of a live attempt from its first line on: a hard link as soon as the engine's file appears, a
- * copy whenever the file has rested for a second (an export after five, where the engine keeps no files). A file that is
- * deleted under a working agent is put back at once.
+ * Protects the conversation of a live attempt from its first line on: a hard link as soon as the engine's file appears, a
+ * copy when the file has not changed for a second (an export after five, where the engine keeps no files). A file that is
+ * deleted while the agent works is restored at once.
  *
- * Nobody waits for it: the end of an attempt takes the last copy itself, after the summary (`takeEscrow`), and after a
+ * No caller waits for it: the end of an attempt takes the last copy after the summary (`takeEscrow`), and after a
  * crash the next resume does (`recoverEscrow`).
  */
 import { basename, dirname, join, relative } from "node:path";
@@ -28,15 +28,15 @@ import { copyNow } from "./copying.ts";
 import type { Job } from "../attempt/job.ts";
 import type { Ledger } from "../attempt/ledger.ts";
 
-/** How long until the next look for a file that is not there yet: it doubles from the first to the last. */
+/** The time between checks for a file that does not exist yet. It doubles from the first value to the last. */
 const FIRST_LOOK_MS = 100;
 const LAST_LOOK_MS = 5_000;
-/** A file that is there is looked at this often, in case its folder cannot be watched. */
+/** The time between checks of an existing file, in case its folder cannot be watched. */
 const CHECK_MS = 2_000;
-/** A copy is taken when the file has not changed for so long, or has changed all the time for so long. */
+/** Reprise copies the file when it has not changed for the first time, or has changed all along for the second. */
 const REST_MS = 1_000;
 const RESTLESS_MS = 10_000;
-/** An export is another start of the engine's program. */
+/** An export starts the engine's program. */
 const EXPORT_REST_MS = 5_000;
 /** Copying takes at most this part of the time. */
 const SHARE = 20;
@@ -47,10 +47,10 @@ export class EscrowKeeper {
   readonly #deps: Deps;
   readonly #job: Job;
   readonly #ledger: Ledger;
-  /** The agent has made or changed its session's file: its start is over. */
+  /** Called when the agent has created or changed its session's file, so its start is over. */
   readonly #begun: () => void;
   #session: string | null = null;
-  /** The session's own file; null: it has not appeared yet. */
+  /** The session's own file. Null: not there yet. */
   #file: string | null = null;
   #watched: { readonly folder: string; close(): void } | null = null;
   #timer: NodeJS.Timeout | null = null;
@@ -60,7 +60,7 @@ export class EscrowKeeper {
   #again = false;
   #stopped = false;
   readonly #ended = new AbortController();
-  /** Changes with the conversation: the size of its file, or the time that the engine's database names. */
+  /** Changes with the conversation: the size of its file, or the time in the engine's database. */
   #mark = -1;
   #changedAt: number | null = null;
   #restless = 0;
@@ -73,7 +73,7 @@ export class EscrowKeeper {
     this.#begun = begun;
   }
 
-  /** The conversation that the agent is in, as soon as it has a name. */
+  /** Follows the agent's conversation, as soon as its id is known. */
   follow(session: string | null): void {
     const { engine, engineHome, command } = this.#job;
     const able = engine.can.readStore && engineHome !== null && command.ephemeral === undefined;
@@ -91,14 +91,14 @@ export class EscrowKeeper {
     }
   }
 
-  /** A conversation that cannot be kept goes on all the same, and the user hears of it. */
+  /** A failure is a warning. The conversation continues. */
   #failed(error: unknown): void {
     if (!(error instanceof Fault)) throw error;
     this.#deps.log.warn(`no copy of the session is kept while the agent works: ${error.message}`);
     this.stop();
   }
 
-  /** At once. What is under way is given up at its next step; `settled` says when. */
+  /** Stops at once. Running work ends at its next step; `settled` resolves then. */
   stop(): void {
     this.#stopped = true;
     this.#ended.abort();
@@ -110,7 +110,7 @@ export class EscrowKeeper {
     await this.#looking;
   }
 
-  /** One look after the other; what happens during one leads to another one. */
+  /** One check at a time. A change during a check leads to another check. */
   #look(): void {
     this.#again = true;
     this.#looking ??= this.#lookAgain().finally(() => (this.#looking = null));
@@ -149,18 +149,18 @@ export class EscrowKeeper {
     this.#found(path);
     this.#mend(path);
     this.#watch(dirname(path));
-    // It may have been deleted before anybody watched.
+    // It may have been deleted before the watch began.
     this.#mend(path);
     this.#again = true;
   }
 
   #found(path: string): void {
     this.#file = path;
-    // A resumed conversation had its file before.
+    // A resumed conversation already has a file.
     if (this.#job.kind !== "resume") this.#begun();
   }
 
-  /** Whatever is the session's file now gets a link; where there is none any more, it comes back. */
+  /** Links the session's current file, and restores a deleted one. */
   #mend(path: string): void {
     const { runDirectory } = this.#ledger.run;
     const pieces = livePieces(runDirectory);
@@ -172,10 +172,10 @@ export class EscrowKeeper {
       return;
     }
     const last = pieces.at(-1);
-    // With another name it was moved, not deleted.
+    // A file with another name was moved, not deleted.
     if (last === undefined || last.names > 1) return;
     const whole = wholeOf(pieces);
-    // What was cut short before it was deleted would stand in the way of the copy, which has more.
+    // A file that was cut short before it was deleted would hide the longer copy.
     const copy = copiesOf(this.#ledger.run).findLast(({ session }) => session === this.#session);
     const copied = copy?.files[0]?.size ?? 0;
     if (whole.reduce((sum, { size }) => sum + size, 0) < copied) return;
@@ -223,7 +223,7 @@ export class EscrowKeeper {
       { run, session, signal: this.#ended.signal },
     );
     if (!("escrow" in taken) || this.#stopped || session !== this.#session) return;
-    // The longer copy is the better one.
+    // The longer copy counts.
     if (!taken.lacks) {
       const copies = await withCopy(engine, run, taken.escrow);
       if (this.#stopped || session !== this.#session) return;
@@ -232,7 +232,7 @@ export class EscrowKeeper {
     dropOldEscrow(run.runDirectory, copiesOf(ledger.run));
   }
 
-  /** The nearest folder that exists: what is made in it is seen, and leads to the next one. */
+  /** The nearest existing folder. A new entry in it leads to the next folder. */
   #watchFor(searched: string, home: string): void {
     this.#searched = searched;
     for (let folder = searched; folder.startsWith(home); folder = dirname(folder)) {
@@ -246,7 +246,7 @@ export class EscrowKeeper {
     if (watcher === null) return false;
     this.#unwatch();
     this.#watched = { folder, close: () => watcher.close() };
-    // What was made there before it was watched.
+    // Entries from before the watch.
     this.#again = true;
     return true;
   }
@@ -256,11 +256,11 @@ export class EscrowKeeper {
     if (this.#stopped || (path !== null && name !== null && name !== basename(path))) return;
     if (path === null && kind === "rename" && !this.#mayBeOurs(name)) return;
     if (path !== null && kind === "rename") this.#mendNow(path);
-    // While the file is awaited, others that grow are none of our business.
+    // Until the file appears, changes of other files do not matter.
     if (path === null ? kind === "rename" : this.#changedAt === null) this.#look();
   }
 
-  /** A file that says by its name whose it is gets its link now: others may delete it in the next moment. */
+  /** Links a file that names its session at once, because another process may delete it at any moment. */
   #mayBeOurs(name: string | null): boolean {
     const { engine, engineHome } = this.#job;
     const [folder, session] = [this.#watched?.folder, this.#session];
@@ -271,7 +271,7 @@ export class EscrowKeeper {
     return true;
   }
 
-  /** `restoreTo`: of a file that has just appeared. */
+  /** `restoreTo`: the path of a file that has just appeared. */
   #mendNow(path: string, restoreTo?: string): void {
     try {
       this.#mend(path);
@@ -279,7 +279,7 @@ export class EscrowKeeper {
       beginLive(this.#ledger.run.runDirectory, { session: this.#session, restoreTo });
       this.#found(path);
     } catch (error) {
-      // The next look says so.
+      // The next check reports it.
       if (!(error instanceof Fault)) throw error;
     }
   }
@@ -297,7 +297,7 @@ export class EscrowKeeper {
   }
 }
 
-/** Also of a conversation in which nothing was said yet: it may be deleted as well. */
+/** Includes a conversation without a message: its file may be deleted as well. */
 function ownFile(located: Located): string | null {
   if (located.state === "present") return located.files[0]?.path ?? null;
   return located.state === "unusable" ? located.path : null;

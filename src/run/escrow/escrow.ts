@@ -1,9 +1,9 @@
 /**
- * A copy of the engine's own session beside the run, and the way back.
+ * Keeps copies of the engine's own session in the run directory.
  *
  * Engines delete and lose their sessions. While an agent works, `escrow-keeper.ts` keeps links and copies; the last copy
- * is taken after the attempt, never delays the summary, and goes back only where the engine has nothing: an existing
- * file of the engine is never overwritten.
+ * is taken after the attempt and never delays the summary. An existing file of the engine is never
+ * overwritten.
  */
 import { join } from "node:path";
 import {
@@ -32,7 +32,7 @@ export interface Taking {
 
 export type Copies = Pick<RunRecord, "escrow" | "kept">;
 
-/** Never throws a fault: a copy that could not be taken is a warning, the run is not harmed. */
+/** Never throws a fault: a failed copy is a warning. */
 export async function takeEscrow(deps: Deps, setup: EngineSetup, taking: Taking): Promise<RunRecord> {
   const session = taking.run.session.value;
   if (!keepsEscrow(deps, taking.run) || session === null || setup.home === null) return taking.run;
@@ -66,7 +66,7 @@ export async function takeEscrow(deps: Deps, setup: EngineSetup, taking: Taking)
   }
 }
 
-/** Conversations that the user left in a UI, by `/clear`: the copy of the last one does not hold them. */
+/** Copies conversations that the user left in a UI with `/clear`, which the last copy does not contain. */
 async function withLeft(deps: Deps, setup: EngineSetup, { run, fence }: Taking): Promise<RunRecord> {
   const { home, engine } = setup;
   let now = run;
@@ -81,13 +81,13 @@ async function withLeft(deps: Deps, setup: EngineSetup, { run, fence }: Taking):
   return now;
 }
 
-/** A turn was completed, so there must have been something to copy. */
+/** A turn was completed, so the session must exist. */
 function isLost({ can, transfer }: Engine, { status, launch, escrow, session }: RunRecord): boolean {
   const isKept = can.readStore && transfer === undefined && launch.unresumable === undefined;
   return isKept && status === "completed" && escrow?.session !== session.value;
 }
 
-/** Nothing to keep: the links go. A copy that failed leaves them, unless they are more than may be kept. */
+/** Removes the links if nothing was to copy. After a failed copy they stay, unless they exceed the size limit. */
 function withoutCopy(deps: Deps, run: RunRecord, { skipped }: NotTaken): RunRecord {
   if (skipped !== null) deps.log.warn(`no copy of the session was kept: ${skipped}`);
   const bytes = livePieces(run.runDirectory).reduce((sum, { size }) => sum + size, 0);
@@ -99,7 +99,7 @@ export function keepsEscrow(deps: Deps, run: RunRecord): boolean {
   return run.launch.escrow && deps.config.escrowLimitBytes > 0;
 }
 
-/** Of an attempt whose owner died: what its links hold becomes the copy. The caller holds the run. */
+/** After an attempt whose owner died: the content of the links becomes the copy. The caller has the run's lease. */
 export async function recoverEscrow(deps: Deps, run: RunRecord, fence: number): Promise<RunRecord> {
   const live = liveSession(run.runDirectory);
   if (live === null || run.engineHome === null || !keepsEscrow(deps, run)) return run;
@@ -114,7 +114,7 @@ export async function recoverEscrow(deps: Deps, run: RunRecord, fence: number): 
   return recordCopy(deps, engine, { run, fence }, taken);
 }
 
-/** The user goes on with what is left of a session: its copy counts from now on, and the longer one is kept. */
+/** The user continues with the rest of a session: its copy is the newest from now on, and the longer one stays. */
 export async function leaveCopy(
   deps: Deps,
   setup: EngineSetup,
@@ -129,7 +129,7 @@ export async function leaveCopy(
   return run;
 }
 
-/** The record names the copy before an older one and the links go. */
+/** Records the copy before the older one and the links are removed. */
 async function recordCopy(
   deps: Deps,
   engine: Engine,
@@ -148,18 +148,18 @@ export async function saveCopies(deps: Deps, { run, fence }: Taking): Promise<vo
   await deps.store.saveRun(run, fence);
 }
 
-/** The run's copies once `escrow` is the newest. Earlier ones go only if it holds all that they hold. */
+/** The run's copies with `escrow` as the newest. An earlier one is dropped only if `escrow` holds all of it. */
 export async function withCopy(engine: Engine, run: RunRecord, escrow: Escrow): Promise<Copies> {
   const kept: Escrow[] = [];
   for (const copy of copiesOf(run)) {
     if (await holdsAll(engine, run, escrow, copy)) continue;
-    // Also one that is damaged and cannot be put back: most of it can still be read.
+    // A damaged copy stays as well: most of it is still readable.
     if (copy !== run.escrow || !isEmptied(run.runDirectory, copy)) kept.push(copy);
   }
   return kept.length > 0 || run.kept !== undefined ? { escrow, kept } : { escrow };
 }
 
-/** What the engine took back while it worked: its last copy stays beside the new one. */
+/** Warns about text that the engine deleted while it worked. The last copy with it stays beside the new one. */
 export function copiesLeft(engine: Engine, before: RunRecord, after: RunRecord): readonly string[] {
   const newest = after.escrow;
   const known = new Set((before.kept ?? []).map(copyId));
@@ -174,14 +174,14 @@ export function copiesLeft(engine: Engine, before: RunRecord, after: RunRecord):
   const isChanged = lost.some((one) => one !== null && one.changed > 0);
   const ways = [
     ...(isGone ? [`\`${command}\` puts back what is missing`] : []),
-    ...(isChanged ? [`of words that were changed in their place, ${leftAsIs(engine, after, copy)}`] : []),
+    ...(isChanged ? [`some text was changed in place: ${leftAsIs(engine, after, copy)}`] : []),
   ];
   return [
-    `${engine.title}'s session ${newest.session} no longer holds all that its last copy has; that copy stays: ${ways.join("; ")}`,
+    `${engine.title}'s session ${newest.session} no longer holds everything in its last copy; that copy stays: ${ways.join("; ")}`,
   ];
 }
 
-/** What `recoverEscrow` would make of it, as far as it can be told without writing. */
+/** The result of `recoverEscrow`, as far as it is known without writing. */
 export async function expectedEscrow(deps: Deps, run: RunRecord): Promise<RunRecord> {
   const live = liveSession(run.runDirectory);
   if (live === null || run.engineHome === null || !keepsEscrow(deps, run)) return run;
@@ -200,7 +200,7 @@ export async function expectedEscrow(deps: Deps, run: RunRecord): Promise<RunRec
   return { ...run, ...(await withCopy(engine, run, escrow)) };
 }
 
-/** The run's copy is the better one: what was taken after it goes, the links with it. */
+/** The run's copy has more, so the newer files and the links are removed. */
 function dropNewer(run: RunRecord): void {
   dropOldEscrow(run.runDirectory, copiesOf(run));
   endLive(run.runDirectory);

@@ -9,12 +9,12 @@ import { describeLocated, type KnownSession, oneOfThese } from "../resume/plan.t
 import { copiesOf, copyId, hasMore, isElsewhere, isTorn, lastCopyOf, ownPath, whyStuck } from "./copies.ts";
 
 export interface CheckedCopies {
-  /** The session that the newest copy is of, when size and checksum prove it whole. */
+  /** The session of the newest copy, if size and checksum prove it whole. */
   readonly escrow: string | null;
   readonly copyDamage?: string;
-  /** Whole ones among the earlier copies, oldest first. */
+  /** Whole earlier copies, oldest first. */
   readonly kept: readonly Escrow[];
-  /** Of earlier copies with words that the session lacks and that cannot be put back: why not. */
+  /** Why earlier copies with text that the session lacks cannot be restored. */
   readonly stuck?: readonly { readonly session: string; readonly why: string }[];
 }
 
@@ -43,7 +43,7 @@ interface Sought {
   readonly located: Located;
 }
 
-/** The copies that could give back something; `found`: the sessions that are looked for. */
+/** The copies that could restore something. `found`: the sessions in question. */
 export async function usableCopies(
   engine: Engine,
   run: RunRecord,
@@ -65,7 +65,7 @@ export async function usableCopies(
   return { ...copies, kept, ...(stuck.length === 0 ? {} : { stuck }) };
 }
 
-/** The copy that the user names, as if there were no other; it must be whole and hold more than the session. */
+/** Only the copy that the user names. It must be whole and hold more than the session. */
 async function onlyChosen(
   engine: Engine,
   run: RunRecord,
@@ -83,7 +83,7 @@ async function onlyChosen(
       : `cannot be used: ${copyDamage}`;
   throw new Fault(
     "copy_missing",
-    `Copy ${copyId(chosen).slice(0, 8)} of run ${handle} ${why}. Nothing was started. Leave out --copy to go on; \`reprise show ${handle}\` lists the copies.`,
+    `Copy ${copyId(chosen).slice(0, 8)} of run ${handle} ${why}. Nothing was started. Leave out --copy to continue; \`reprise show ${handle}\` lists the copies.`,
     { facts: { handle, session: chosen.session } },
   );
 }
@@ -102,7 +102,7 @@ async function whyUseless(
   return `cannot be put back: ${engine.title} has session ${copy.session} in ${path} now`;
 }
 
-/** The copy that the user names, of the session that the user names, if any. */
+/** The copy that the user names, of the given session if any. */
 export function chosenCopy(run: RunRecord, text: string, session: string | undefined): Escrow {
   const fitting = copiesOf(run).filter(
     (copy) =>
@@ -121,7 +121,7 @@ export function chosenCopy(run: RunRecord, text: string, session: string | undef
   );
 }
 
-/** What a new conversation in an old run is held to: the oldest one that tells. A run whose agent was never started begins now. */
+/** The rights of a new conversation in an existing run: those of the oldest conversation that records them. */
 export function earlierRights(run: RunRecord, found: readonly LookedUp[]): ConversationRights {
   const told =
     found.findLast(({ rights }) => rights.rights !== undefined)?.rights.rights ??
@@ -129,7 +129,7 @@ export function earlierRights(run: RunRecord, found: readonly LookedUp[]): Conve
   if (told !== undefined) return { rights: told };
   if (found.length === 0 && run.attempts > 0)
     return { rightsUnknown: "no attempt of the run ever named a conversation" };
-  // In a session that is there and says nothing no turn ever began.
+  // A session without text never had a turn.
   const lost = found.findLast(
     ({ known, located, rights }) =>
       rights.rightsUnknown !== undefined || !(known.state === "present" || isBlank(located)),
@@ -143,7 +143,7 @@ export interface LookedUp {
   readonly rights: ConversationRights;
 }
 
-/** `chosen`: only this one of the run's sessions. */
+/** `chosen`: only this session of the run. */
 export async function lookUp(engine: Engine, run: RunRecord, chosen?: string): Promise<readonly LookedUp[]> {
   const all = candidates(run.sessions, run.session).filter((id) => engine.session.format.test(id));
   const ids = chosen === undefined ? all : [oneOfThese(run, all, chosen)];
@@ -167,7 +167,7 @@ export async function lookUp(engine: Engine, run: RunRecord, chosen?: string): P
   );
 }
 
-/** In doubt it has: an id that only we have chosen, or that a UI was left with, is that of no conversation. */
+/** In doubt: yes. An id that only Reprise chose, or that a closed UI left, belongs to no conversation. */
 function hasBegun(run: RunRecord, id: string): boolean {
   return isConfirmed(run, id) || lastCopyOf(run, id) !== null;
 }

@@ -12,8 +12,8 @@ import type { Exporting } from "./copying.ts";
 import { type Copies, saveCopies, type Taking } from "./escrow.ts";
 
 /**
- * Puts the copy back into the engine's home; a file that is there without all that the copy has is kept beside it. An
- * earlier copy becomes the newest before that, and the one that was is kept.
+ * Restores the copy into the engine's home. An existing file that lacks something in the copy is kept beside it. An earlier
+ * copy becomes the newest first, and the copy that was the newest stays.
  */
 export async function restoreEscrow(
   deps: Deps,
@@ -32,7 +32,7 @@ export async function restoreEscrow(
   return now;
 }
 
-/** The conversations of other runs that these files are of: nobody may work in one while its file is put back. */
+/** Conversations of other runs that these files belong to: no attempt may work in one while its file is restored. */
 async function sessionsOf(
   deps: Deps,
   { agentName, engineHome }: RunRecord,
@@ -60,7 +60,7 @@ async function putCopyBack(deps: Deps, setup: EngineSetup, run: RunRecord, copy:
   const whole: string[] = [];
   for (const { file, place } of places)
     if (place !== null && file !== undefined && (await continuesCopy(place, file))) whole.push(place);
-  // When nothing of it is missing, it is the session's own file that the engine cannot read.
+  // If nothing is missing, the engine cannot read the session's own file.
   const isOwn = whole.length === places.length;
   for (const [at, { path, place }] of places.entries()) {
     if (place === null) await importSession(deps, setup, { run, session: copy.session }, path);

@@ -7,13 +7,14 @@ import type { RunRecord } from "../../core/records.ts";
 import { plural } from "../../lib/plural.ts";
 import { forgetAgent } from "../clean.ts";
 import { type Deps, isoNow } from "../deps.ts";
-import { runKey, sessionKey, tryHoldRun } from "../leases.ts";
+import { sessionKey, tryHoldRun } from "../leases.ts";
+import { runLeaseKey } from "../../store/store.ts";
 import { type FoundRun, liveOf, mend, orWarn, putAgentBack, readRunDirectory } from "./rebuild.ts";
 
 /**
- * An index that is older than the run directories was put back, say. It takes from them what it lacks, forgets runs that were
- * removed since, and says so. Each run is held while it is repaired; what a crash leaves undone is found again by the next
- * command, since the generation is raised last.
+ * Repairs an index that is older than the run directories, for example from a backup: it takes from them what it lacks,
+ * drops removed runs, and returns a report. Each run is leased while it is repaired. The generation is raised last, so the
+ * next command repeats an interrupted repair.
  */
 export async function catchUp(deps: Deps): Promise<string> {
   return deps.store.repairing(() => catchUpAll(deps));
@@ -41,14 +42,12 @@ async function catchUpAll(deps: Deps): Promise<string> {
   if (whole) await store.raiseGeneration(generationMark(state.root).read());
   const runs = `${plural(repaired, "run")} brought up to date, ${plural(removed, "removed run")} left out`;
   return (
-    `the index was older than the run directories, as if a backup of it had been put back; it was repaired from them: ${runs}.` +
-    (open
-      ? " Questions, pipelines and counts of tries are nowhere else: they are as the older index has them."
-      : "")
+    `the index was older than the run directories, as if a backup had been restored; it was repaired from them: ${runs}.` +
+    (open ? " Questions, pipelines and retry counts are only in the index, so they are as old as it is." : "")
   );
 }
 
-/** Another process repairs the same run, and may die over it: then the next command looks again. */
+/** Waits while another process repairs the same run. If that process dies, the next command repairs it. */
 async function caughtUpOrHeld(
   deps: Deps,
   runId: string,
@@ -56,7 +55,7 @@ async function caughtUpOrHeld(
 ): Promise<RunRecord | "held" | null> {
   for (let look = 1; ; look += 1) {
     const changed = await caughtUp(deps, runId, row);
-    // An owner that works on it keeps its rows itself.
+    // A live owner keeps its rows itself.
     if (changed === "held" && row?.status === "running") return null;
     if (changed !== "held" || look === HELD_LOOKS) return changed;
     await sleep(POLL_MS);
@@ -66,8 +65,8 @@ async function caughtUpOrHeld(
 const HELD_LOOKS = 20;
 
 /**
- * One run, from its directory. `row` is what the index has; null: nothing. Null: the index is not behind. held: somebody has
- * the run just now.
+ * Repairs one run from its directory. `row`: the index's record, null if it has none. Returns null if the index is up to
+ * date, and `held` if another process has the lease.
  */
 export async function caughtUp(
   deps: Deps,
@@ -81,7 +80,7 @@ export async function caughtUp(
   const hold = await tryHoldRun(deps, runId);
   if (hold === null) return "held";
   try {
-    // Somebody may have worked on it before it was held.
+    // Another process may have changed it before the lease was taken.
     const now = await readRunDirectory(directory, deps.log);
     if (now === null || !isBehind(await rowOf(deps, runId), now.run)) return null;
     if (!(await mend(deps, now, row === null ? undefined : hold.fence))) return null;
@@ -92,14 +91,14 @@ export async function caughtUp(
   }
 }
 
-/** Null: there is no such row, or it is damaged. */
+/** Null: absent or damaged. */
 async function rowOf(deps: Deps, runId: string): Promise<RunRecord | null> {
   return (await orWarn({ warn() {} }, () => deps.store.getRun(runId))) ?? null;
 }
 
 /**
- * Whether the index lacks something that `run.json` has. The file is written first, so of two records with the same stamp it is
- * the newer one; but an attempt is counted in the index before it has a directory.
+ * Whether the index lacks something in `run.json`. The file is written first, so of two records with the same time stamp it
+ * is the newer one; but the index counts an attempt before its directory exists.
  */
 export function isBehind(row: RunRecord | null, file: RunRecord): boolean {
   if (row === null) return true;
@@ -109,21 +108,21 @@ export function isBehind(row: RunRecord | null, file: RunRecord): boolean {
   return row.updatedAt <= file.updatedAt && !isDeepStrictEqual(indexed, recorded);
 }
 
-/** The lease of an owner that lives is in the index that is gone: the next attempt must find it all the same (I6). */
+/** A live owner's lease was in the lost index. The next attempt must find it (I6), so it is written again. */
 async function giveToLive(deps: Deps, found: FoundRun): Promise<void> {
   const { store, processes, machine, clock } = deps;
   const { run, attempts } = found;
   const last = attempts.at(-1);
   if (last === undefined || liveOf([found], processes).length === 0) return;
   const owner = { ...last.owner, machine, renewedAtMs: clock.now() };
-  await store.acquireLease(runKey(run.runId), owner, () => false);
+  await store.acquireLease(runLeaseKey(run.runId), owner, () => false);
   const sessions = new Set([run.session.value, last.asked, ...last.reported.map(({ value }) => value)]);
   for (const value of sessions)
     if (value !== null)
       await store.acquireLease(sessionKey(run.agentName, value), owner, (other) => processes.isAlive(other));
 }
 
-/** The file follows the document, so in an index that is behind the file is the newer one. */
+/** The file is written after the document, so it is newer than an old index. */
 async function catchUpAgent({ store }: Deps, directory: string): Promise<void> {
   const agent = await readAgentFile(directory);
   const known = agent === null ? null : await store.getDocument("agent", agent.id);
@@ -147,8 +146,8 @@ async function forgetRemoved(deps: Deps, row: RunRecord): Promise<boolean> {
 }
 
 /**
- * An agent whose run is nowhere may have been started, ended and removed since: it is not started a second time. True: the index
- * has supervision that the run directories cannot tell.
+ * An agent without a run may have been started, ended and removed since, so it is not started again. True: the index has
+ * open supervision records that the run directories do not have.
  */
 async function closeUnstarted(deps: Deps): Promise<boolean> {
   const { store, state } = deps;

@@ -58,8 +58,8 @@ test("a run whose owner died before its directory or record existed has lost not
   const found = await checkRuns({ state, store: memoryStore(), offer }, [bare, empty, gone], () => {});
   expect(found.map(({ level, what }) => [level, what])).toEqual([
     ["attention", `1 run has no run directory any more: ${gone.handle}`],
-    ["note", `run ${empty.handle} was recorded but never begun`],
-    ["note", `run ${bare.handle} was recorded but never begun`],
+    ["note", `run ${empty.handle} was recorded but never started`],
+    ["note", `run ${bare.handle} was recorded but never started`],
   ]);
 });
 

@@ -1,6 +1,6 @@
 /**
- * Whether every run's directory is whole and agrees with the index, for `doctor`. Reads only; a live run is left to
- * its owner. What is found is said with what helps.
+ * Checks for `doctor` that every run's directory is whole and agrees with the index. Reads only, and leaves a live run to
+ * its owner. Each finding names what helps.
  */
 import { join } from "node:path";
 import {
@@ -23,25 +23,25 @@ import { isUnbegun } from "../resume/never-began.ts";
 import { whyNotResumable } from "../resume/resumable.ts";
 
 export interface Finding {
-  /** attention: somebody should do something. note: good to know. */
+  /** attention: the user should act. note: for information. */
   readonly level: "attention" | "note";
   readonly about: "config" | "engines" | "state" | "index" | "runs" | "reviews" | "tools";
   readonly what: string;
-  /** What to type; null: nothing. */
+  /** The command to type. Null: none. */
   readonly todo: string | null;
 }
 
 export const REBUILD = "reprise doctor --rebuild-index";
-/** What cannot be read here may hold work: nobody is told to remove it. */
+/** An unreadable record may belong to work, so no finding advises to remove it. */
 const UPDATE = "update Reprise; the run was left as it is";
 const NOT_OURS = "look at it, then put the directory itself there or move it away";
-/** Nobody reads more; the rest is counted. */
+/** The most findings that are listed. The rest is counted. */
 const MOST = 20;
-/** Copies up to this size are read through; of larger ones the size tells enough. `show` reads them all. */
+/** Copies up to this size are read completely. For larger ones the size is checked. `show` reads all. */
 const READ_COPY = 1024 * 1024;
 
 interface Places extends Pick<Deps, "state" | "store"> {
-  /** What to type to go on with a run, as `show` offers it. */
+  /** The command to continue a run, as `show` offers it. */
   offer(run: RunRecord): Promise<string>;
 }
 
@@ -59,7 +59,7 @@ export async function checkRuns(
   for (const [at, runId] of runIds.entries()) {
     if (at > 0 && at % 1_000 === 0) onProgress(`checked ${at} of ${runIds.length} run directories`);
     const row = known.get(runId);
-    // Written whole, and not by the owner of the run: this one can be judged while it runs.
+    // Written atomically, and not by the owner of the run, so it can be checked while the run is live.
     single.push(...(await checkAgent(deps, join(deps.state.runsRoot, runId))));
     if (row?.status === "running") continue;
     const checked = await checkRun(deps, join(deps.state.runsRoot, runId), row ?? null);
@@ -97,7 +97,7 @@ export async function checkRuns(
 
 interface Checked {
   readonly findings: readonly Finding[];
-  /** lost: the index does not have a run that can be used. behind: it misses something of it. */
+  /** lost: the index lacks a usable run. behind: the index lacks a part of it. */
   readonly index: "agrees" | "lost" | "behind";
 }
 
@@ -128,16 +128,16 @@ async function checkRun(deps: Places, directory: string, row: RunRecord | null):
   return { findings, index: hasMore || attempts.unknown ? "behind" : "agrees" };
 }
 
-/** Somebody worked on the run since its row was read: then what was found says nothing. */
+/** The run has changed since its row was read, so the finding is void. */
 async function hasMoved({ store }: Places, runId: string, row: RunRecord | undefined): Promise<boolean> {
   const now = await reasonOr(() => store.getRun(runId));
   if (now === null || typeof now === "string") return false;
   return now.status === "running" || now.updatedAt !== row?.updatedAt;
 }
 
-/** The row comes first, then the directory, then `run.json`: whoever dies in between has lost nothing. */
+/** The row comes first, then the directory, then `run.json`: a crash in between loses nothing. */
 function unbegun({ handle }: RunRecord): Finding {
-  return note(`run ${handle} was recorded but never begun`);
+  return note(`run ${handle} was recorded but never started`);
 }
 
 async function checkAttempts(
@@ -147,7 +147,7 @@ async function checkAttempts(
 ): Promise<{ readonly findings: readonly Finding[]; readonly unknown: boolean }> {
   const findings: Finding[] = [];
   const rows = (await reasonOr(() => deps.store.listAttempts(runId))) ?? [];
-  // A damaged row is named by the check of the index.
+  // The check of the index reports a damaged row.
   const indexed = new Map(typeof rows === "string" ? [] : rows.map((row) => [row.n, row]));
   const there = await reasonOr(async () => listAttemptDirs(directory));
   if (typeof there === "string") {
@@ -207,7 +207,7 @@ function unusable(directory: string, why: string): Finding {
   );
 }
 
-/** By the words of `schema_newer`. */
+/** Recognized by the text of `schema_newer`. */
 function isNewer(why: string): boolean {
   return why.includes("it needs a newer Reprise: ");
 }
@@ -216,7 +216,7 @@ async function checkCopies(deps: Places, directory: string, run: RunRecord): Pro
   return [...(await checkCopy(deps, directory, run)), ...(await checkKept(directory, run))];
 }
 
-/** Nothing takes an earlier copy again: what it held beyond the session is lost with it. */
+/** An earlier copy cannot be made again: its additional content is lost with it. */
 async function checkKept(directory: string, { handle, kept = [] }: RunRecord): Promise<readonly Finding[]> {
   const findings: Finding[] = [];
   for (const copy of kept) {
@@ -252,7 +252,7 @@ async function copyDamage(directory: string, escrow: Escrow): Promise<string | n
   return wrong === undefined ? null : `${wrong.file} is gone or has another size`;
 }
 
-/** The value, or why it cannot be had. */
+/** The value, or why it cannot be read. */
 async function reasonOr<T>(work: () => Promise<T>): Promise<T | string> {
   try {
     return await work();

@@ -26,8 +26,8 @@ import {
 import type { Processes, OwnerState } from "../../core/deps.ts";
 import type { AttemptRecord, ProcessIdentity, RunRecord } from "../../core/records.ts";
 import type { AgentRecord } from "../../core/supervision.ts";
-import { openStore, type Store } from "../../store/store.ts";
-import { runKey, sessionKey } from "../leases.ts";
+import { openStore, runLeaseKey, type Store } from "../../store/store.ts";
+import { sessionKey } from "../leases.ts";
 import type { Deps } from "../deps.ts";
 import { rebuildIndex } from "./rebuild.ts";
 import { catchUp, isBehind } from "./catch-up.ts";
@@ -276,8 +276,8 @@ test("a live owner keeps its leases and its fence, and continues writing through
   await old.createRun(run);
   const me = { ...owner, machine: "m", renewedAtMs: 1 };
   const dead = { ...me, pid: 77 };
-  await old.acquireLease(runKey(run.runId), dead, () => false);
-  const held = await old.acquireLease(runKey(run.runId), me, () => false);
+  await old.acquireLease(runLeaseKey(run.runId), dead, () => false);
+  const held = await old.acquireLease(runLeaseKey(run.runId), me, () => false);
   await old.acquireLease(sessionKey("demo", "s-1"), me, () => false);
   expect(held).toMatchObject({ held: true, lease: { fence: 2 } });
 
@@ -286,7 +286,11 @@ test("a live owner keeps its leases and its fence, and continues writing through
   await old.saveRun({ ...run, name: "still mine" }, 2);
   await using store = await openStore(state.indexPath);
   expect((await store.getRun(run.runId))?.name).toBe("still mine");
-  expect(await store.getLease(runKey(run.runId))).toEqual({ key: runKey(run.runId), fence: 2, owner: me });
+  expect(await store.getLease(runLeaseKey(run.runId))).toEqual({
+    key: runLeaseKey(run.runId),
+    fence: 2,
+    owner: me,
+  });
   expect(await store.getLease(sessionKey("demo", "s-1"))).toMatchObject({ fence: 1, owner: me });
 });
 
@@ -506,7 +510,7 @@ test("an older index learns who works on a run, so that no other process begins"
   mark.raise(0, 5);
   await using store = await openIndex();
   await catchUp(depsWith(store, true));
-  expect((await store.getLease(runKey(run.runId)))?.owner).toMatchObject(owner);
+  expect((await store.getLease(runLeaseKey(run.runId)))?.owner).toMatchObject(owner);
   expect((await store.getLease(sessionKey("demo", "s-1")))?.owner).toMatchObject(owner);
 });
 
@@ -515,7 +519,11 @@ test("an older index is trusted again while an owner keeps one of its runs up to
   await putBack(
     async (store) => {
       await store.createRun({ ...run, updatedAt: "2026-11-15T04:00:00.000Z" });
-      await store.acquireLease(runKey(run.runId), { ...owner, machine: "m", renewedAtMs: 0 }, () => true);
+      await store.acquireLease(
+        runLeaseKey(run.runId),
+        { ...owner, machine: "m", renewedAtMs: 0 },
+        () => true,
+      );
     },
     () => {},
   );
@@ -537,7 +545,7 @@ test("an agent follows its own file, does not start again without its run, and u
     () => void makeAgent(done, "done"),
   );
   await using store = await openIndex();
-  expect(await catchUp(depsWith(store))).toContain("as the older index has them");
+  expect(await catchUp(depsWith(store))).toContain("as old as it is");
   expect(await store.listDocuments("agent", { open: true })).toEqual([]);
   expect((await store.getDocument("agent", "0000000a"))?.data).toMatchObject({ phase: "done" });
   expect((await store.getDocument("agent", "0000000b"))?.data).toMatchObject({ phase: "failed" });

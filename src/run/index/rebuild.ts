@@ -1,10 +1,10 @@
 /**
- * The index again from the run directories, which are the truth for what happened (I7).
+ * Rebuilds the index from the run directories, which are the truth for what happened (I7).
  *
- * The index is the truth for leases. A live owner whose lease were lost would have to end its agent (I6), so leases
- * of live runs are carried over with their fencing numbers; where they cannot be read, nothing is replaced until
- * that run has ended. Rows that are sound are mended in place and keep everything; what only the index has, events
- * and documents, goes along as far as the old one can be read.
+ * The index is the truth for leases. A live owner that loses its lease must end its agent (I6), so leases
+ * of live runs are carried over with their fencing numbers. If they cannot be read, the index is not replaced until
+ * that run has ended. An index with only some damaged rows is repaired in place. Events and documents, which only the
+ * index has, are copied as far as the old one can be read.
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -23,43 +23,43 @@ import type { Log, Processes } from "../../core/deps.ts";
 import { Fault } from "../../core/faults.ts";
 import type { AttemptRecord, RunRecord } from "../../core/records.ts";
 import type { AgentRecord } from "../../core/supervision.ts";
-import { type Damage, type Lease, openStore, type Store } from "../../store/store.ts";
+import { type Damage, type Lease, openStore, runLeaseKey, type Store } from "../../store/store.ts";
 import { observe } from "../conversation.ts";
 import type { Deps } from "../deps.ts";
-import { liveOwner, runKey, sessionKey } from "../leases.ts";
+import { liveOwner, sessionKey } from "../leases.ts";
 import { lostIn, ownerGoneFile, type Unrecorded, unrecordedAgent } from "../agent-locks.ts";
 
 export interface Rebuilt {
-  /** How many runs the index has from run directories. */
+  /** The number of runs from run directories. */
   readonly runs: number;
-  /** Run directories that could not be used; each was named in a warning and left where it is. */
+  /** The number of unusable run directories. Each was named in a warning and left in place. */
   readonly skipped: number;
-  /** The new name of the old index; null: it was mended in place, there was none, or another process was faster. */
+  /** The new name of the old index. Null: repaired in place, no old index, or another process was faster. */
   readonly setAside: string | null;
 }
 
-/** `doctor --rebuild-index`: in place where the old index is sound but for some rows, else as a new file. */
+/** `doctor --rebuild-index`: in place if only some rows are damaged, otherwise as a new file. */
 export async function renewIndex(deps: Deps): Promise<Rebuilt> {
   const damage = await deps.store.verify();
   if (damage.some(isBeyondRows)) return rebuildIndex(deps.state, openStore, deps.log, deps.processes);
   let runs = 0;
   const { usable, skipped } = await readRuns(deps.state, deps.log);
   for (const found of usable) {
-    // The owner of a live run keeps its rows itself.
+    // A live owner keeps its rows itself.
     if ((await liveOwner(deps, found.run.runId)) === null && !(await mend(deps, found))) continue;
     runs += 1;
   }
   return { runs, skipped: skipped + usable.length - runs, setAside: null };
 }
 
-/** Leases and events are nowhere but in the index, and a damaged page may hide any row. */
+/** Leases and events are only in the index, and a damaged page may hide any row. */
 function isBeyondRows(damage: Damage): boolean {
   return damage.key === "*" || !["runs", "attempts"].includes(damage.table);
 }
 
 /**
- * A run that the index has lost or cannot read, from its directory and back into the index. Null: no directory of
- * that handle or run id has a usable record.
+ * Reads a run that the index has lost or cannot read from its directory, and puts it into the index. Null: no directory
+ * with that handle or run id has a usable record.
  */
 export async function recallRun(deps: Deps, wanted: string): Promise<RunRecord | null> {
   const isWanted = (runId: string) => runId === wanted || runId.endsWith(`-${wanted}`);
@@ -67,7 +67,7 @@ export async function recallRun(deps: Deps, wanted: string): Promise<RunRecord |
   if (runId === undefined || others.length > 0) return null;
   const found = await orWarn(deps.log, () => readRunDirectory(join(deps.state.runsRoot, runId), deps.log));
   if (found === undefined || found === null) return null;
-  deps.log.warn(`run ${found.run.handle} was read from its directory, since the index does not have it.`);
+  deps.log.warn(`run ${found.run.handle} was read from its directory, because the index does not have it.`);
   if (deps.state.writable) await mend(deps, found);
   return found.run;
 }
@@ -88,7 +88,7 @@ export async function mend(deps: Deps, found: FoundRun, fence?: number): Promise
   return true;
 }
 
-/** A document that is there is newer than the file, or as old. */
+/** An existing document is at least as new as the file. */
 export async function putAgentBack(store: Store, agent: AgentRecord | null): Promise<void> {
   if (agent === null) return;
   const data: Readonly<Record<string, unknown>> = { ...agent };
@@ -108,7 +108,7 @@ export async function rebuildIndex(
   const before = indexIdentity(state);
   const { usable, skipped } = await readRuns(state, log);
   const leases = await leasesOfLive(state, open, usable, processes);
-  // Named like every unfinished file, so that a crash leaves nothing that is not swept.
+  // Named like every unfinished file, so that it is removed after a crash.
   const path = join(state.root, `.tmp-${processes.self().pid}-index-${Date.now().toString(36)}`);
   let runs = 0;
   {
@@ -124,7 +124,7 @@ export async function rebuildIndex(
     }
     await takeAlong(state, fresh, usable, log);
     for (const lease of leases) await carryOver(fresh, lease);
-    // A store that has written empties its WAL when it is closed; one without a run has only been set up.
+    // A store empties its WAL on close only after a write, so an index without runs needs one.
     if (runs === 0) await fresh.releaseLease("nobody", 0);
     await fresh.raiseGeneration(generationMark(state.root).read());
   }
@@ -135,7 +135,7 @@ export async function rebuildIndex(
 export interface FoundRun {
   readonly run: RunRecord;
   readonly attempts: readonly AttemptRecord[];
-  /** Null: nobody supervises it. */
+  /** Null: not supervised. */
   readonly agent: AgentRecord | null;
 }
 
@@ -170,7 +170,7 @@ export async function readRunDirectory(directory: string, log: Log): Promise<Fou
   return { run: withAttempts(run, attempts), attempts, agent };
 }
 
-/** Attempts that `run.json` does not know, since an older one was put back: their numbers and sessions count. */
+/** Adds the numbers and sessions of attempts that an older, restored `run.json` lacks. */
 function withAttempts(run: RunRecord, attempts: readonly AttemptRecord[]): RunRecord {
   const unknown = attempts.filter(({ n }) => n > run.attempts);
   const last = unknown.at(-1);
@@ -189,8 +189,8 @@ function withAttempts(run: RunRecord, attempts: readonly AttemptRecord[]): RunRe
 }
 
 /**
- * Events and documents of the old index, each run's log by itself: a damaged event costs the log of its run. What the
- * run directories gave already stays.
+ * Copies events and documents of the old index, each run's log separately: a damaged event costs the log of its run. Records
+ * from the run directories stay.
  */
 async function takeAlong(state: StateDir, fresh: Store, found: readonly FoundRun[], log: Log): Promise<void> {
   if (indexIdentity(state) === null) return;
@@ -209,7 +209,7 @@ async function takeAlong(state: StateDir, fresh: Store, found: readonly FoundRun
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
     log.info(
-      "Nothing but the run directories could be read: questions to you and counts of tries begin anew.",
+      "Nothing but the run directories could be read: questions to you and retry counts start again from zero.",
     );
   }
 }
@@ -230,7 +230,7 @@ async function leasesOfLive(
   for (const { run, attempts } of live) {
     try {
       await using old = await open(state.indexPath);
-      const held = await old.getLease(runKey(run.runId));
+      const held = await old.getLease(runLeaseKey(run.runId));
       if (held === null) continue;
       const keys = new Set(run.sessions.map(({ value }) => sessionKey(run.agentName, value)));
       leases.push(held);
@@ -251,7 +251,7 @@ function lostAgent({ indexPath }: StateDir, lost: Unrecorded): Fault {
   );
 }
 
-/** Those whose owner lives, or may live where nobody has said that it is gone. */
+/** Runs whose owner lives, or may live and was not declared gone. */
 export function liveOf(found: readonly FoundRun[], processes: Processes): readonly FoundRun[] {
   return found.filter(({ run, attempts }) => {
     const last = attempts.at(-1);
@@ -278,13 +278,13 @@ function stillLive(
       : there;
   return new Fault(
     "index_damaged",
-    `The index ${state.indexPath} is ${how}, and run ${run.handle} ${lives ? "is" : "may be"} live (pid ${pid}). It loses nothing and ends as ever; ` +
+    `The index ${state.indexPath} is ${how}, and run ${run.handle} ${lives ? "is" : "may be"} live (pid ${pid}). It continues and loses nothing; ` +
       `the index is rebuilt by the next command after that. ${end}`,
     { facts: { handle: run.handle, pid, path: state.indexPath }, cause },
   );
 }
 
-/** The owner goes on writing with the fence it has, so the new index must count up to the same one. */
+/** The owner keeps writing with its fence, so the new index must count up to the same number. */
 async function carryOver(store: Store, lease: Lease): Promise<void> {
   for (;;) {
     const answer = await store.acquireLease(lease.key, lease.owner, () => false);
@@ -293,7 +293,7 @@ async function carryOver(store: Store, lease: Lease): Promise<void> {
   }
 }
 
-/** Undefined: it cannot be had, and the warning says why. */
+/** Undefined: unreadable, and the warning says why. */
 export async function orWarn<T>(log: Pick<Log, "warn">, work: () => Promise<T>): Promise<T | undefined> {
   try {
     return await work();

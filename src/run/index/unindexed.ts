@@ -1,4 +1,4 @@
-/** What the run directories tell where the index cannot: it is gone, or older than they are and does not look so. */
+/** Checks by the run directories alone, for an index that is gone, or older than they are without showing it. */
 import { closeSync } from "node:fs";
 import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -10,7 +10,7 @@ import { sessionFiles } from "../../drivers/drivers.ts";
 import type { Engine } from "../../engines/engine.ts";
 import type { earlierChoice } from "../../engines/engines.ts";
 import type { Deps } from "../deps.ts";
-import { runKey } from "../leases.ts";
+import { runLeaseKey } from "../../store/store.ts";
 import { attemptMarker, lostIn, ownerGoneFile, type Unrecorded } from "../agent-locks.ts";
 import { caughtUp } from "./catch-up.ts";
 import { agentsLeft } from "../stop.ts";
@@ -19,8 +19,8 @@ import { type FoundRun, liveOf, readRunDirectory, readRuns } from "./rebuild.ts"
 const SILENT: Log = { info() {}, warn() {} };
 
 /**
- * Whether one of these directories is a run that the index lacks. A run is in the index before it has a directory, and its
- * directory goes before its row: so the index was put back. Directories that nothing can be made of say nothing.
+ * Whether one of these directories is a run that the index lacks. A run is in the index before its directory exists, and its
+ * directory is removed before its row, so such an index is an older one. Unusable directories prove nothing.
  */
 export async function areRuns(state: StateDir, runIds: readonly string[]): Promise<boolean> {
   for (const runId of runIds) {
@@ -31,8 +31,8 @@ export async function areRuns(state: StateDir, runIds: readonly string[]): Promi
 }
 
 /**
- * Before an agent is started in a session that the user names: another one may be in it whose lease the index does not have,
- * since it was put back, or whose state directory this is a copy of.
+ * Called before an agent starts in a session that the user names: another agent may be in it whose lease is missing, because
+ * the index was restored from a backup or the state directory is a copy.
  */
 export async function assertMayName(deps: Deps, engine: string): Promise<void> {
   assertOwnState(deps);
@@ -43,11 +43,11 @@ export async function assertMayName(deps: Deps, engine: string): Promise<void> {
   }
 }
 
-/** An owner whose attempt has ended only puts the copy of the session away. */
+/** An owner whose attempt has ended only stores the last copy of the session. */
 const FINISHING_MS = 5_000;
 
 /**
- * Before an agent is started whose engine chooses an earlier conversation itself (`--continue`): an agent that is at work may be
+ * Called before an agent starts whose engine chooses an earlier conversation itself (`--continue`): a live agent may be
  * in that conversation. The caller holds the choice (`holdChoice`).
  */
 export async function assertMayChoose(
@@ -75,12 +75,13 @@ export async function assertMayChoose(
   }
 }
 
-/** Runs that somebody holds, but for this one. */
+/** Leased runs, except for this one. */
 async function liveRuns({ store, processes }: Deps, { runId }: RunRecord): Promise<readonly RunRecord[]> {
   const held = (await store.listLeases()).filter(
-    ({ key, owner }) => key.startsWith(runKey("")) && key !== runKey(runId) && processes.isAlive(owner),
+    ({ key, owner }) =>
+      key.startsWith(runLeaseKey("")) && key !== runLeaseKey(runId) && processes.isAlive(owner),
   );
-  const runs = await Promise.all(held.map(({ key }) => store.getRun(key.slice(runKey("").length))));
+  const runs = await Promise.all(held.map(({ key }) => store.getRun(key.slice(runLeaseKey("").length))));
   return runs.filter((run) => run !== null);
 }
 
@@ -97,8 +98,8 @@ const END_MS = 10_000;
 const POLL_MS = 50;
 
 /**
- * A live run that is named, ended by the identity that its attempt recorded, since no index has its lease. It is asked as
- * `stop` asks, twice. False: no live run is meant, or it goes on.
+ * Ends the named live run by the identity in its attempt's record, because no index has its lease. It gets the signals of
+ * `stop`, twice. False: no such live run, or it keeps running.
  */
 export async function endUnindexed(
   state: StateDir,
@@ -109,7 +110,7 @@ export async function endUnindexed(
   const owner = (await liveOne(state, wanted, processes))?.attempts.at(-1)?.owner;
   if (owner === undefined) return endLost(state, wanted, processes);
   for (const asked of ["asked pid", "asked again: pid"]) {
-    // No signal reaches it where it is.
+    // No signal reaches it.
     if (!processes.signal(owner, "SIGINT")) return !processes.isAlive(owner);
     log.info(`${asked} ${owner.pid} to stop`);
     const deadline = Date.now() + END_MS;
@@ -121,7 +122,7 @@ export async function endUnindexed(
   return false;
 }
 
-/** The owner of an agent whose record is lost is not known; it sees that its agent ends, and ends with it. */
+/** The owner of an agent without a record is unknown. It ends when its agent ends. */
 async function endLost(state: StateDir, wanted: string, processes: Processes): Promise<boolean> {
   const lost = await lostOne(state, wanted, processes);
   if (lost === null || lost.pids.length === 0) return false;
@@ -146,8 +147,8 @@ async function lostOne(state: StateDir, wanted: string, processes: Processes): P
 }
 
 /**
- * The user says that the owner of the named run is gone. That is noted in the run's directory, where it holds although another run
- * may still be in the way of an index. False: no such run, or the kernel says that its owner lives.
+ * The user declares the owner of the named run gone. The run's directory keeps the declaration, even if another live run
+ * prevents a new index. False: no such run, or the kernel shows that its owner lives.
  */
 export async function forsakeUnindexed(
   state: StateDir,
@@ -175,7 +176,7 @@ async function liveOne(state: StateDir, wanted: string, processes: Processes): P
   return others.length > 0 ? null : (meant ?? null);
 }
 
-/** Null: also where it cannot be had. */
+/** Null: absent or unreadable. */
 async function orNull<T>(work: () => Promise<T | null>): Promise<T | null> {
   try {
     return await work();

@@ -2,7 +2,7 @@
 import { Fault } from "../../core/faults.ts";
 import type { AttemptRecord, RunRecord } from "../../core/records.ts";
 
-/** Of a run whose record says that it is empty. */
+/** For a run whose record says `empty`. */
 export const NOTHING_SAID = "its UI was closed before anything was said";
 export const NEVER_STARTED = "its agent was never started";
 
@@ -12,8 +12,8 @@ export function isUnbegun({ attempts, session }: Pick<RunRecord, "attempts" | "s
 }
 
 /**
- * What the engine said when it refused the command line of every attempt, so that no conversation can have begun; null: one
- * may have. Whether its store has a session all the same is not asked here.
+ * The engine's message when it refused the command line of every attempt, so that no conversation can have begun. Null: one
+ * may have begun. The caller checks the engine's store.
  */
 export function refusedStart(run: RunRecord, attempts: readonly AttemptRecord[]): string | null {
   const { escrow, session, sessions, parent } = run;
@@ -34,7 +34,7 @@ export function refusalWords({ title }: { readonly title: string }, said: string
   return `no conversation ever began: ${title} ${what} (${said.replace(/\.$/, "")})`;
 }
 
-/** What begins where the engine refused to; `inRun`: this run may begin once the folder is trusted, with its options. */
+/** The command to type instead. `inRun`: this run may begin with its options once the folder is trusted. */
 export function beginInstead({ handle, agentName }: RunRecord, said: string, inRun: boolean): string {
   if (inRun) return `reprise resume ${handle} --force-fresh --trust-cwd "…"`;
   return `reprise start ${agentName}${asksTrust(said) ? " --trust-cwd" : ""} "…"`;

@@ -1,39 +1,47 @@
-/** What a caller asks of a resume. */
+/** The options of a resume, and their defaults for programs. */
 import type { AttemptRequest } from "../../engines/engine.ts";
-
-export const DEFAULT_MESSAGE = "Continue where you left off.";
 
 export interface ResumeOptions {
   readonly want: "resume" | "fork" | "fresh";
-  /** Which of the run's sessions: an id, or its first 8 or more characters. Absent: the newest in which anything was said. */
+  /** The session to continue: an id, or its first 8 or more characters. Absent: the newest one with a message. */
   readonly session?: string;
-  /** What to do about a session that is damaged, or shorter than our copy. */
+  /** What to do about a session that is damaged, or shorter than the run's copy. */
   readonly damage: "refuse" | "restore" | "ignore";
-  /** Which copy goes back: 8 or more characters of its id, as `show` prints it. Absent: the newest that has more. */
+  /** The copy to restore: 8 or more characters of its id, as `show` prints it. Absent: the newest copy that has more. */
   readonly copy?: string;
-  /** Null: the UI again if the run was interactive, which needs a terminal; else `DEFAULT_MESSAGE`. */
+  /** Null: opens the UI if the run was interactive, which needs a terminal; otherwise sends `CONTINUE_MESSAGE`. */
   readonly message: string | null;
   readonly native: readonly string[];
   /**
-   * Behind the config's: what a run begins with whose engine has refused its command line, so that no conversation ever
-   * began. Absent: what it was started with. Any other run keeps its options.
+   * New options for a run whose engine refused its command line, so that no conversation ever began. They follow those of
+   * the config. Absent: the options of the start. Any other run keeps its options.
    */
   readonly anew?: readonly string[];
-  /** Makes `native` the run's own from now on. A new conversation keeps what it begins with in any case. */
+  /** Adds `native` to the run's options for later attempts. A new conversation always keeps its options. */
   readonly keep: boolean;
   readonly env: readonly (readonly [string, string])[];
-  /** Variables of the engine that Reprise does not know may differ from those of the start. */
+  /** Engine variables that Reprise does not know may differ from those of the start. */
   readonly allowEnv?: true;
-  /** Files that decide on the run's rights may differ from those of the start. */
+  /** Files that affect the run's rights may differ from those of the start. */
   readonly allowFiles?: true;
-  /** The supervisor asks, and the environment is its own. */
+  /** The daemon resumes, in the daemon's environment. */
   readonly supervised?: true;
   readonly hasTerminal: boolean;
-  /** Opens the engine's UI, also for a message and for nobody who looks at it yet. */
+  /** Opens the engine's UI even with a message and without a terminal. */
   readonly ui?: true;
   readonly trustCwd: boolean;
-  /** Talks with the agent while it works. Absent: it works alone. */
+  /** Exchanges messages with the agent while it works. Absent: the agent works alone. */
   readonly dialogue?: AttemptRequest["dialogue"];
-  /** The id of the run that a fork becomes. Absent: nobody runs it (`--dry-run`). */
+  /** The id of the fork's run. Absent: a dry run. */
   readonly forkAs?: string;
 }
+
+/** A resume by a program: with the run's own options and without a terminal. */
+export const RESUME_DEFAULTS = {
+  damage: "refuse",
+  native: [],
+  keep: false,
+  env: [],
+  hasTerminal: false,
+  trustCwd: false,
+} as const satisfies Partial<ResumeOptions>;

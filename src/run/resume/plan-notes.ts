@@ -2,13 +2,13 @@
 import type { AttemptKind } from "../../core/records.ts";
 import { resumeCommand, type ResumeFacts, type ResumePlan } from "./plan.ts";
 
-/** The session lacks what its copy has, and the attempt goes on with it as it is. */
+/** Whether the attempt continues a session that lacks something in its copy. */
 export function leavesCopy({ known }: ResumeFacts, plan: ResumePlan): boolean {
   if (plan.do === "fresh" || plan.restore) return false;
   return known.some(({ id, state }) => id === plan.session && state === "torn");
 }
 
-/** What the user should hear of a plan before it is carried out. */
+/** Notes for the user before the plan is carried out. */
 export function notesFor(facts: ResumeFacts, plan: ResumePlan, kind: AttemptKind): readonly string[] {
   const { run } = facts;
   if (plan.do === "fresh") {
@@ -18,7 +18,7 @@ export function notesFor(facts: ResumeFacts, plan: ResumePlan, kind: AttemptKind
   const notes: string[] = [];
   if (plan.restore) notes.push(restoreNote(facts, plan.session));
   if (leavesCopy(facts, plan))
-    notes.push(`going on with what is left of session ${plan.session}; ${copyStays(facts, plan.session)}`);
+    notes.push(`continuing with the rest of session ${plan.session}; ${copyStays(facts, plan.session)}`);
   if (kind === "fork") {
     const parent = plan.restore ? "gets its session back from the copy" : "stays as it is";
     notes.push(`the fork becomes a new run in the same directory, ${run.cwd}; run ${run.handle} ${parent}`);
@@ -26,7 +26,7 @@ export function notesFor(facts: ResumeFacts, plan: ResumePlan, kind: AttemptKind
   return notes;
 }
 
-/** Which conversation goes on instead of the newest one; a part of the attempt's record. */
+/** Names the conversation that continues instead of the newest one. It becomes part of the attempt's record. */
 export function goingBack(plan: ResumePlan): readonly string[] {
   if (plan.do === "fresh" || plan.passedOver.length === 0) return [];
   const what = plan.passedOver.length === 1 ? "session" : "sessions";
@@ -47,7 +47,7 @@ function restoreNote({ engine: { title }, known }: ResumeFacts, session: string)
   return `${title}'s session ${session} lacks a part that a copy of it has; ${copy}`;
 }
 
-/** How to return from a new conversation to the one that the run is in. Null: there is nothing to return to. */
+/** How to return from a new conversation to the run's current one. Null: no conversation to return to. */
 function wayBack({ run, engine: { title }, known, escrow, kept = [] }: ResumeFacts): string | null {
   const session = known.find(({ id }) => id === run.session.value);
   if (session === undefined || run.launch.unresumable !== undefined || run.empty === true) return null;

@@ -1,5 +1,5 @@
 /**
- * What a resume does: facts in, one plan out. Nothing has been started, restored or sent when this decides.
+ * Decides what a resume does: facts in, one plan out. Pure: nothing is started, restored or sent yet.
  */
 import { type FaultFacts, Fault, type FaultCode } from "../../core/faults.ts";
 import type { RunRecord } from "../../core/records.ts";
@@ -11,45 +11,45 @@ export interface ResumeFacts {
   readonly engine: {
     readonly title: string;
     readonly canFork: boolean;
-    /** A copy goes back by the engine's own import, which adds what is missing and sets nothing aside. */
+    /** The engine's own import restores a copy. It adds missing parts and sets nothing aside. */
     readonly imports?: true;
   };
   readonly cwdExists: boolean;
-  /** Where the path of the working directory leads now, symlinks resolved. Absent: it is not to be compared. */
+  /** The working directory's path now, symlinks resolved. Absent: not compared. */
   readonly cwdNow?: string;
   /** The engine home that an attempt would use now. */
   readonly home: string | null;
-  /** It is the supervisor's environment that says so. */
+  /** The daemon resumes, in the daemon's environment. */
   readonly supervised?: true;
-  /** The run's session ids, newest first, with what the engine's store says of each. */
+  /** The run's sessions, newest first, with their state in the engine's store. */
   readonly known: readonly KnownSession[];
-  /** The session of the copy in the run directory, if there is one and its checksum holds. */
+  /** The session of the run's newest copy. Null: no copy, or a damaged one. */
   readonly escrow: string | null;
   /** The sessions of earlier copies that are whole and hold more than the engine's own session. Absent: none. */
   readonly kept?: readonly string[];
-  /** Why the copy that is recorded cannot be used. Absent: it can be, or there is none. */
+  /** Why the recorded copy cannot be used. Absent: usable, or no copy. */
   readonly copyDamage?: string;
-  /** Of earlier copies with words that the session lacks and that cannot be put back: why not. Absent: there are none. */
+  /** Why earlier copies with text that the session lacks cannot be restored. Absent: no such copies. */
   readonly stuck?: readonly { readonly session: string; readonly why: string }[];
   readonly want: "resume" | "fork" | "fresh";
-  /** The one session that the user asked for. Absent: the newest of `known` in which anything was said. */
+  /** The session that the user asked for. Absent: the newest of `known` with a message. */
   readonly session?: string;
-  /** What the user says about a session that is damaged, or shorter than our copy. */
+  /** The user's decision about a session that is damaged, or shorter than the run's copy. */
   readonly damage: "refuse" | "restore" | "ignore";
 }
 
 export interface KnownSession {
   readonly id: string;
-  /** torn: there, but without all that our copy holds. */
+  /** torn: present, but without a part that the run's copy has. */
   readonly state: "present" | "absent" | "torn" | "unusable" | "unknown";
-  /** Where it was looked for, or why the engine will not continue it. */
+  /** Where Reprise looked for it, or why the engine cannot continue it. */
   readonly note: string;
   readonly damaged?: boolean;
-  /** No message is in it: without a copy that has some, nothing is left to decide about. */
+  /** It has no message. Without a copy that has one, the conversation is lost. */
   readonly blank?: true;
-  /** As far as is known, nothing was ever said in it. */
+  /** As far as Reprise knows, it never had a message. */
   readonly silent?: true;
-  /** torn: why the newest copy cannot put back what is missing. */
+  /** torn: why the newest copy cannot restore the missing part. */
   readonly stuck?: string;
 }
 
@@ -73,16 +73,16 @@ export type ResumePlan =
   | {
       readonly do: "continue";
       readonly session: string;
-      /** The engine lost its copy; ours goes back first. */
+      /** Restores the run's copy first, because the engine lost the session. */
       readonly restore: boolean;
-      /** What goes back is an earlier copy, not the newest one. */
+      /** Restores an earlier copy, not the newest one. */
       readonly kept?: true;
-      /** Newer ids of this run, of conversations that never began. */
+      /** Newer ids of this run whose conversations never began. */
       readonly passedOver: readonly string[];
     }
   | { readonly do: "fresh" };
 
-/** The plan, or what stands in the way of it. */
+/** The plan, or why there can be none. */
 export type ResumeDecision = ResumePlan | ResumeRefusal;
 
 export interface ResumeRefusal {
@@ -90,7 +90,7 @@ export interface ResumeRefusal {
   readonly code: FaultCode;
   /** As the end of a sentence about the run. */
   readonly why: string;
-  /** Options of `resume` with which it goes on all the same, each with what it does. */
+  /** Options of `resume` that help, each with its effect. */
   readonly ways: readonly { readonly option: WayOption; readonly does: string }[];
   readonly facts: FaultFacts;
 }
@@ -102,7 +102,7 @@ export function isGone({ code }: Pick<ResumeRefusal, "code">): boolean {
 
 type WayOption = "--restore-copy" | "--ignore-copy" | `--session ${string}`;
 
-/** A resume as it is typed, of the same session and into a fork as what was asked for; `…` stands for the message. */
+/** The resume command for the same session, with `--fork` if a fork was asked for. `…` stands for the message. */
 export function resumeCommand(
   handle: string,
   { want, session }: { readonly want: ResumeFacts["want"]; readonly session?: string | undefined },
@@ -120,7 +120,7 @@ export function freshCommand(handle: string, native: readonly string[]): string 
   );
 }
 
-/** The rest of the options that decide which conversation is gone on with. */
+/** The other options that decide which conversation continues. */
 export function optionsOf(wish: Pick<ResumeFacts, "want" | "damage"> & { readonly copy?: string }): string[] {
   if (wish.want === "fresh") return ["--force-fresh"];
   if (wish.copy !== undefined) return ["--copy", wish.copy];
@@ -128,8 +128,8 @@ export function optionsOf(wish: Pick<ResumeFacts, "want" | "damage"> & { readonl
 }
 
 /**
- * A place that is gone or another one is a fault; a conversation that cannot be continued is a refusal. What is meant for the
- * newest conversation is told to no earlier one, unless nothing was ever said in the newest.
+ * A missing or different directory is a fault; a conversation that cannot continue is a refusal. A message for the newest
+ * conversation goes to an earlier one only if the newest never had a message.
  */
 export function planResume(facts: ResumeFacts): ResumeDecision {
   const { run } = facts;
@@ -165,7 +165,7 @@ export function planResume(facts: ResumeFacts): ResumeDecision {
   return lost(facts, facts.known[0]);
 }
 
-/** The newest copy goes back before earlier ones; of a session that is there, only an earlier one has more. */
+/** Prefers the newest copy. For a session that is present, only an earlier copy can have more. */
 function restoring(
   { escrow, kept = [] }: ResumeFacts,
   { id, state, stuck }: KnownSession,
@@ -185,7 +185,7 @@ function nothingToRestore({ run, engine, stuck = [] }: ResumeFacts, { id }: Know
   return new Fault(
     "copy_missing",
     `Run ${run.handle} has ${what}: ${why}. ` +
-      `Nothing was started. Leave out --restore-copy to go on; \`reprise show ${run.handle}\` lists the copies.`,
+      `Nothing was started. Leave out --restore-copy to continue; \`reprise show ${run.handle}\` lists the copies.`,
     { facts: { handle: run.handle, session: id } },
   );
 }
@@ -207,7 +207,7 @@ function assertPlace(facts: ResumeFacts): void {
       { facts: { handle: run.handle, cwd: run.cwd, now: facts.cwdNow } },
     );
   }
-  // A home that is gone altogether has lost the session; the copy may still bring it back.
+  // If the whole home is gone, the copy may still restore the session.
   if (run.engineHome === null || home === run.engineHome) return;
   const now = home ?? "unknown";
   throw new Fault(
@@ -220,7 +220,7 @@ function assertPlace(facts: ResumeFacts): void {
   );
 }
 
-/** What to do about an environment that no command of the user has. */
+/** Advice about the daemon's environment, which no command of the user has. */
 export function inSupervisor({ handle }: Pick<RunRecord, "handle">, change: string): string {
   return (
     "The supervisor starts later attempts of an agent, in the supervisor's own environment. " +
@@ -245,7 +245,7 @@ function lost(facts: ResumeFacts, session: KnownSession | undefined): ResumeRefu
   const verb = session?.state === "unusable" ? "cannot continue" : "does not have";
   const why = `${facts.engine.title} ${verb} session ${session?.id ?? ""} (${session?.note ?? ""}), and ${copy}`;
   const earlier = earlierThan(facts, session);
-  const does = "goes on in an earlier conversation of the run";
+  const does = "continues an earlier conversation of the run";
   return {
     do: "refuse",
     code: "session_lost",
@@ -255,7 +255,7 @@ function lost(facts: ResumeFacts, session: KnownSession | undefined): ResumeRefu
   };
 }
 
-/** The newest one of the earlier conversations that `--session` would continue. */
+/** The newest earlier conversation that `--session` would continue. */
 function earlierThan(facts: ResumeFacts, lostOne: KnownSession | undefined): string | null {
   const earlier = lostOne === undefined ? [] : facts.known.slice(facts.known.indexOf(lostOne) + 1);
   const found = earlier.find(
@@ -271,7 +271,7 @@ function damagedCopy({ copyDamage }: ResumeFacts): string | null {
   return copyDamage === undefined ? null : `the run's copy of the session cannot be used: ${copyDamage}`;
 }
 
-/** Nothing is sent to a conversation that has lost a part of itself before the user has decided. */
+/** Reprise sends nothing to a conversation that has lost a part until the user decides. */
 function damaged(facts: ResumeFacts, session: KnownSession, hasCopy: boolean): ResumeRefusal {
   const { title } = facts.engine;
   const what =
@@ -286,13 +286,13 @@ function damaged(facts: ResumeFacts, session: KnownSession, hasCopy: boolean): R
         ? "puts back what is missing"
         : "puts the copy back and keeps the engine's file beside it",
   } as const;
-  const ignore = { option: "--ignore-copy", does: "goes on with what is left" } as const;
+  const ignore = { option: "--ignore-copy", does: "continues with the rest" } as const;
   const ways = [...(hasCopy ? [restore] : []), ...(session.state === "torn" ? [ignore] : [])];
   const known = { session: session.id, ways: ways.map(({ option }) => option) };
   return { do: "refuse", code: "session_damaged", why, ways, facts: known };
 }
 
-/** A session that goes on when a person has said how: nobody begins another one in its place unasked. */
+/** A person must decide how the session continues, so no program starts a new conversation instead. */
 export function isUndecided({ code, facts: { ways } }: Fault): boolean {
   return code === "session_damaged" && Array.isArray(ways) && ways.length > 0;
 }

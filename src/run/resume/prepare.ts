@@ -1,8 +1,9 @@
 /**
- * From a run and a wish to the exact native command of its next attempt. Changes nothing and sends nothing,
+ * Prepares the exact native command of a run's next attempt. Changes nothing and sends nothing,
  * so that `--dry-run` and a real resume are the same up to here.
  */
 import type { Redact } from "../../lib/secrets.ts";
+import { CONTINUE_MESSAGE } from "../../core/runbook.ts";
 import type { AttemptKind, Escrow, RunRecord } from "../../core/records.ts";
 import type { AttemptRequest, Command, Engine, Located } from "../../engines/engine.ts";
 import { keepNative } from "../../engines/engines.ts";
@@ -24,8 +25,8 @@ import {
 } from "../launch.ts";
 import { assertNoBatch } from "../leases.ts";
 import { anewIn, folderIn, reopensUi } from "../new-run.ts";
-import { type ResumePlan } from "./plan.ts";
-import { DEFAULT_MESSAGE, type ResumeOptions } from "./options.ts";
+import type { ResumePlan } from "./plan.ts";
+import type { ResumeOptions } from "./options.ts";
 import {
   assertNotOpenElsewhere,
   assertUsable,
@@ -36,19 +37,19 @@ import {
 } from "./refusals.ts";
 
 export interface PreparedResume {
-  /** With `native` merged in when it is to be kept. */
+  /** With `native` merged in, if it is kept. */
   readonly run: RunRecord;
   readonly setup: EngineSetup;
   readonly plan: ResumePlan;
-  /** The copy that goes back; null: none does. */
+  /** The copy to restore. Null: none. */
   readonly copy: Escrow | null;
-  /** The session lacks what its copy has, and the attempt goes on with it as it is. */
+  /** The attempt continues a session that lacks something in its copy. */
   readonly leavesCopy: boolean;
   readonly command: Command;
   readonly kind: AttemptKind;
   readonly interactive: boolean;
   readonly message: string | null;
-  /** What the user should hear before it runs. */
+  /** Notes for the user before the attempt starts. */
   readonly notes: readonly string[];
 }
 
@@ -105,7 +106,7 @@ interface Asking {
   readonly plan: ResumePlan;
 }
 
-/** What the engine turns into its native command. */
+/** The request that the engine turns into its native command. */
 function askFor(deps: Deps, engine: Engine, { run, wish, seen, plan }: Asking): AttemptRequest {
   const interactive = reopensUi(engine, run, wish);
   const kind = plan.do === "fresh" ? "fresh" : wish.want === "fork" ? "fork" : "resume";
@@ -113,7 +114,7 @@ function askFor(deps: Deps, engine: Engine, { run, wish, seen, plan }: Asking): 
   return {
     kind,
     interactive,
-    message: interactive ? wish.message : (wish.message ?? DEFAULT_MESSAGE),
+    message: interactive ? wish.message : (wish.message ?? CONTINUE_MESSAGE),
     session: plan.do === "continue" ? plan.session : newSession(),
     forkTo: kind === "fork" ? newSession() : null,
     given: run.launch.given,
@@ -144,7 +145,7 @@ async function missingIn(
   return lacking(findEngine(deps, run.agentName), run, copy, { located, attempts });
 }
 
-/** A run that only now begins may begin with an option that forbids its resume. */
+/** A run that begins only now may begin with an option that forbids its resume. */
 function lasting({ ephemeral }: Command, refusal: string | null): Pick<RunRecord["launch"], "unresumable"> {
   return refusal === null || ephemeral === undefined ? {} : { unresumable: ephemeral };
 }
@@ -153,12 +154,12 @@ function goesOn(found: readonly LookedUp[], plan: ResumePlan): Located | undefin
   return found.find(({ known }) => plan.do === "continue" && known.id === plan.session)?.located;
 }
 
-/** Trust is a right (I12): it comes with the first attempt, which of an adopted run is yet to be made. */
+/** Trust is a right (I12): only the first attempt can get it. An adopted run has no attempt yet. */
 function trusts({ attempts, launch }: RunRecord, { trustCwd }: ResumeOptions): boolean {
   return launch.trustCwd || (trustCwd && attempts === 0);
 }
 
-/** Said where trust would have made a difference to the engine. */
+/** A note if trust would have changed the engine's command. */
 function distrust(
   engine: Engine,
   { handle }: RunRecord,
@@ -177,12 +178,12 @@ function tagOf(run: RunRecord, { forkAs }: ResumeOptions): string {
   return forkAs === undefined ? `reprise-${run.handle}-${run.attempts + 1}` : `reprise-${forkAs.slice(-8)}-1`;
 }
 
-/** What a conversation begins with is what all its later attempts are held to. */
+/** The options of a new conversation apply to all its later attempts. */
 function keeps({ keep, native }: ResumeOptions, plan: ResumePlan): boolean {
   return keep || (plan.do === "fresh" && native.length > 0);
 }
 
-/** The run's options with those of this attempt, which stay from now on. */
+/** The run's options with those of this attempt, for later attempts. */
 function keptLaunch(
   engine: Engine,
   run: RunRecord,
@@ -204,7 +205,7 @@ function held(deps: Deps, known: ConversationRights): ConversationRights & Pick<
   return known.rights === undefined ? known : { ...known, nonce: deps.newSessionId().replaceAll("-", "") };
 }
 
-/** From the engine's own session, or from our copy of it when that goes back. */
+/** From the engine's own session, or from the copy if it is restored. */
 function rightsOf(run: RunRecord, seen: Prospect, plan: ResumePlan): ConversationRights {
   const { found } = seen;
   if (plan.do === "fresh") return earlierRights(run, found);
@@ -224,7 +225,7 @@ export interface DryRun {
   };
   readonly message: string | null;
   readonly notes: readonly string[];
-  /** The receipt as it would be written, as far as it can be known before the engine answers. */
+  /** The receipt, as far as it is known before the engine answers. */
   readonly receipt: {
     readonly asked: string | null;
     readonly cwd: string;

@@ -40,13 +40,13 @@ export async function possible(
   return decision;
 }
 
-/** A fork whose conversation is gone is made once more of the one that it was made of. Null: it is no fork, or cannot be. */
+/** The command that repeats a fork whose conversation is lost. Null: not a fork, or impossible. */
 async function forkAgain(deps: Deps, run: RunRecord): Promise<string | null> {
   if (run.parent === undefined) return null;
   return (await import("./resumable.ts")).forkOfParent(deps, run);
 }
 
-/** What the engine said when it refused to begin a conversation in this run; null: one may have begun. */
+/** The engine's message when it refused to begin a conversation in this run. Null: one may have begun. */
 export async function refusalOf(deps: Deps, engine: Engine, run: RunRecord): Promise<string | null> {
   if (run.status !== "failed" || run.attempts === 0) return null;
   const said = refusedStart(run, await deps.store.listAttempts(run.runId));
@@ -55,7 +55,7 @@ export async function refusalOf(deps: Deps, engine: Engine, run: RunRecord): Pro
   return found.every(({ known }) => known.state === "absent") ? said : null;
 }
 
-/** Where no conversation ever began, only a new one can. */
+/** Without a conversation, the run can only begin a new one. */
 export async function refusalFor(
   deps: Deps,
   engine: Engine,
@@ -68,7 +68,7 @@ export async function refusalFor(
   return said;
 }
 
-/** Would the run begin with `--force-fresh --trust-cwd`, as far as Reprise can tell? `said`: what the engine refused it with. */
+/** Whether the run would probably begin with `--force-fresh --trust-cwd`. `said`: the engine's refusal. */
 export async function wantsOnlyTrust(engine: Engine, run: RunRecord, said: string): Promise<boolean> {
   if (!asksTrust(said) || run.launch.trustCwd) return false;
   const trusting = { ...run, launch: { ...run.launch, trustCwd: true } };
@@ -89,12 +89,12 @@ function startAnother(code: FaultCode, { handle, agentName }: RunRecord, what: s
   });
 }
 
-/** An attempt would write over what a newer Reprise has recorded. A damaged record is written again. */
+/** Refuses a record of a newer Reprise, which an attempt would overwrite. A damaged record is written again. */
 export async function assertKnownRecord(run: RunRecord): Promise<void> {
   const { runDirectory } = run;
   try {
     const written = readRecord(join(runDirectory, "run.json"));
-    // What the index says as well needs no schema, which is slow to load.
+    // A record that equals the index needs no schema, which is slow to load.
     if (isDeepStrictEqual(written, JSON.parse(JSON.stringify(run)))) return;
     await loadRunFile(runDirectory);
   } catch (error) {
@@ -106,11 +106,11 @@ export interface Prospect {
   readonly found: readonly LookedUp[];
   readonly facts: ResumeFacts;
   readonly decision: ResumeDecision;
-  /** As far as they had to be looked at. */
+  /** As far as they were checked. */
   readonly copies: CheckedCopies;
 }
 
-/** What the engine's store and the run's copy allow. */
+/** What the engine's store and the run's copies allow. */
 export async function prospect(
   engine: Engine,
   run: RunRecord,
@@ -151,13 +151,13 @@ export async function prospect(
 export interface Obstacle extends Pick<ResumeRefusal, "code" | "why" | "ways"> {
   /** Native options with which `--force-fresh` would be accepted. Null: it would be refused. */
   readonly anew: readonly string[] | null;
-  /** What to type, where nothing else helps. */
+  /** The command to type if nothing else helps. */
   readonly next?: string;
   /** No conversation ever began. */
   readonly unbegun?: true;
 }
 
-/** What stands in the way of a plain resume, whatever the environment of the day is. Null: nothing. */
+/** Why a plain resume would be refused, apart from the current environment. Null: it would not be. */
 export async function whatStandsInTheWay(engine: Engine, run: RunRecord): Promise<Obstacle | null> {
   assertOwnWorkplace(run);
   const { decision, found } = await prospect(engine, run, {
@@ -172,7 +172,7 @@ export async function whatStandsInTheWay(engine: Engine, run: RunRecord): Promis
 }
 
 interface Else {
-  /** Makes a fork once more. */
+  /** The command that repeats the fork. */
   readonly again: string | null;
   readonly anew: readonly string[] | null;
 }
@@ -185,11 +185,11 @@ function refused(
   const { run } = asked;
   const { handle } = run;
   const offered = ways.map(({ option, does }) => `\`${resumeCommand(handle, asked, option)}\` ${does}`);
-  if (again !== null) offered.push(`\`${again}\` makes the fork once more`);
+  if (again !== null) offered.push(`\`${again}\` repeats the fork`);
   const begin =
     anew === null
       ? `\`reprise start ${run.agentName} "…"\` starts a new run`
-      : `\`${freshCommand(handle, anew)}\` starts anew in the same run${anew.length === 0 ? "" : ", with the least rights, as its own cannot be told"}`;
+      : `\`${freshCommand(handle, anew)}\` starts a new conversation in the same run${anew.length === 0 ? "" : ", with the least rights, because the run's own are unknown"}`;
   return new Fault(code, `Run ${handle} cannot be resumed: ${why}. ${[...offered, begin].join("; ")}.`, {
     facts: { handle, ...facts },
   });

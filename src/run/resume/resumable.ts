@@ -1,6 +1,6 @@
 /**
- * Whether a run can be resumed, and what to type: every hint asks here before it offers `reprise resume`. Whether the run has
- * the only copy of a conversation: then it is not removed.
+ * Whether a run can be resumed, and what to type: every hint uses this file before it offers `reprise resume`. Also whether
+ * the run has the only copy of a conversation, so that it is not removed.
  */
 import { join } from "node:path";
 import {
@@ -26,7 +26,7 @@ import { expectedEscrow } from "../escrow/escrow.ts";
 import { assertOwnWorkplace, movedWith } from "../isolate.ts";
 import { freshCommand, isGone, resumeCommand } from "./plan.ts";
 
-/** Why this run cannot be resumed, as the end of a sentence. Null: as far as its record tells, it can be. */
+/** Why this run cannot be resumed, as the end of a sentence. Null: its record shows no reason. */
 export function whyNotResumable(run: RunRecord): string | null {
   const { launch, sessions, session } = run;
   const [option] = launch.redacted;
@@ -38,19 +38,19 @@ export function whyNotResumable(run: RunRecord): string | null {
   return isUnbegun(run) ? NEVER_STARTED : "no session id is known";
 }
 
-/** What goes on from here. */
+/** How the run can continue. */
 export interface ResumeOffer {
-  /** Why `reprise resume` would be refused, as the end of a sentence. Null: nothing that can be seen stands in its way. */
+  /** Why `reprise resume` would be refused, as the end of a sentence. Null: no known reason. */
   readonly why: string | null;
-  /** What to type: to continue the conversation, else the nearest thing to it. */
+  /** The command that continues the conversation, or comes nearest to it. */
   readonly next: string;
-  /** No conversation ever began: an id that the run has is that of none. */
+  /** No conversation ever began, even if the run has an id. */
   readonly unbegun?: true;
 }
 
 /**
- * Looks where a resume looks: at the run directory, the engine's session and the run's copy of it. What only counts at
- * the moment of a resume, such as variables that are set then, is left to it.
+ * Checks what a resume checks: the run directory, the engine's session and the run's copies. Conditions of the moment, such
+ * as environment variables, are left to the resume.
  */
 export async function offerFor(deps: Deps, run: RunRecord): Promise<ResumeOffer> {
   const bar = await barFor(deps, run);
@@ -69,7 +69,7 @@ export async function offerFor(deps: Deps, run: RunRecord): Promise<ResumeOffer>
   };
 }
 
-/** What keeps every conversation of a run from being resumed. Null: nothing does. */
+/** Why no conversation of the run can be resumed. Null: no such reason. */
 async function barFor(deps: Deps, run: RunRecord): Promise<ResumeOffer | null> {
   const { handle, launch } = run;
   if (stateOrigin(deps.state, deps.machine)?.is === "copy")
@@ -89,13 +89,13 @@ async function barFor(deps: Deps, run: RunRecord): Promise<ResumeOffer | null> {
 /** The conversation that a fork was made of. */
 export interface ParentOffer {
   readonly handle: string;
-  /** `reprise resume HANDLE`, with `--session` where the run has gone on elsewhere. Null: no command leads there. */
+  /** `reprise resume HANDLE`, with `--session` if the run has moved to another conversation. Null: no command leads there. */
   readonly resume: string | null;
-  /** The run is no longer there. */
+  /** The parent run is gone. */
   readonly gone: boolean;
 }
 
-/** Null: the run is no fork. */
+/** Null: not a fork. */
 export async function parentOffer(deps: Deps, { parent }: RunRecord): Promise<ParentOffer | null> {
   if (parent === undefined) return null;
   const { handle, session } = parent;
@@ -105,13 +105,13 @@ export async function parentOffer(deps: Deps, { parent }: RunRecord): Promise<Pa
   return { handle, resume: option === null ? null : `reprise resume ${handle}${option}`, gone: false };
 }
 
-/** Makes a fork once more. Null: the run is no fork, or its parent cannot be resumed. */
+/** The command that repeats the fork. Null: not a fork, or its parent cannot be resumed. */
 export async function forkOfParent(deps: Deps, run: RunRecord): Promise<string | null> {
   const resume = (await parentOffer(deps, run))?.resume ?? null;
   return resume === null ? null : `${resume} --fork "…"`;
 }
 
-/** What a resume of this conversation of the run needs beside the handle; null: it would be refused. */
+/** The options that a resume of this conversation needs. Null: it would be refused. */
 async function optionTo(deps: Deps, run: RunRecord, session: string): Promise<string | null> {
   const engine = allEngines(deps).find(({ id }) => id === run.agentName);
   if (engine === undefined || !isDirectory(run.cwd) || (await barFor(deps, run)) !== null) return null;
@@ -124,7 +124,7 @@ async function optionTo(deps: Deps, run: RunRecord, session: string): Promise<st
   }
 }
 
-/** The session that a resume would continue, a plain one or one with `--session`. Null: it would be refused. */
+/** The session that a resume would continue, with or without `--session`. Null: it would be refused. */
 async function sessionToContinue(engine: Engine, run: RunRecord, session?: string): Promise<string | null> {
   assertOwnWorkplace(run);
   const wish = { want: "resume", damage: "refuse", home: run.engineHome } as const;
@@ -136,7 +136,7 @@ function batchWords({ batch, pid, issue, state }: BatchLease): string {
   return `batch ${batch} (pid ${pid}) works on its issue ${issue} (${state})`;
 }
 
-/** Null: there is none, or this command has not read the settings of the run's engine. */
+/** Null: no such engine, or this command has not read the settings of the run's engine. */
 async function obstacleFor(deps: Deps, run: RunRecord): Promise<Obstacle | null> {
   const engine = allEngines(deps).find(({ id }) => id === run.agentName);
   if (engine === undefined) return null;
@@ -180,19 +180,19 @@ async function wayAround(deps: Deps, run: RunRecord, obstacle: Obstacle): Promis
   return obstacle.anew === null ? `reprise start ${run.agentName} "…"` : freshCommand(handle, obstacle.anew);
 }
 
-/** Without its directory an attempt could not be recorded, so none is begun. */
+/** Without the run's directory an attempt cannot be recorded, so none starts. */
 export function assertRunDirectory(run: RunRecord): void {
   const { handle, runDirectory, agentName, session } = run;
   if (checkOwnDirectory(runDirectory)) {
-    // Copies that cannot be read can neither be compared nor kept, and that is known before the agent is told anything.
+    // Unreadable copies can be neither compared nor kept, so the fault comes before the agent gets a message.
     assertReadableDirectory(join(runDirectory, "escrow"));
     return;
   }
-  // Killed between the index and the directory: nobody was told of it, and no agent was started.
+  // Killed between the index and the directory: no caller got the handle, and no agent was started.
   if (isUnbegun(run))
     throw new Fault(
       "run_dir_missing",
-      `Run ${handle} was never begun: its start was cut off before an agent was started. Remove it: reprise rm ${handle}`,
+      `Run ${handle} never began: its start was interrupted before the agent was started. Remove it: reprise rm ${handle}`,
       { facts: { handle, path: runDirectory } },
     );
   const adopt =
@@ -210,13 +210,13 @@ export function assertRunDirectory(run: RunRecord): void {
 export interface OnlyCopy {
   /** As the end of a sentence about the run. */
   readonly why: string;
-  /** What puts the copy back, and what that leads to, as a sentence without its end. */
+  /** How to restore the copy, and the effect, as a sentence without its end. */
   readonly way: string;
   /** What is lost with the run. */
   readonly lost: string;
 }
 
-/** The newest copy that would be lost with the run, and what else would be; null: the engine has everything that the copies hold. */
+/** The newest copy that would be lost with the run, and the other losses. Null: the engine has everything in the copies. */
 export async function conversationAtRisk(deps: Deps, run: RunRecord): Promise<OnlyCopy | null> {
   const engine = allEngines(deps).find(({ id }) => id === run.agentName);
   const { engineHome, runDirectory } = run;
@@ -241,7 +241,7 @@ export async function conversationAtRisk(deps: Deps, run: RunRecord): Promise<On
   return { why: `${why}, and a copy of it is in the run's directory`, way, lost: named };
 }
 
-/** What cannot be read may lack everything. */
+/** An unreadable session may lack everything. */
 async function isSafe(engine: Engine, run: RunRecord, copy: Escrow, located: Located): Promise<boolean> {
   try {
     return await isElsewhere(engine, run, copy, located);
@@ -272,7 +272,7 @@ async function wayBackTo(engine: Engine, run: RunRecord, copy: Escrow, located: 
   return `${way}, but then the session lacks what only ${named} holds: they went different ways, and a session holds one of them`;
 }
 
-/** Copies that the session would lack in their turn. An import adds to what is there; a file takes the place of another one. */
+/** Copies whose content the session would then lack: an import adds to the session, but a file replaces it. */
 async function apartFrom(
   engine: Engine,
   run: RunRecord,

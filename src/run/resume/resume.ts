@@ -1,4 +1,4 @@
-/** Resumes a run: prepares what changes nothing, takes the session's lease, restores a copy if the plan asks for it. */
+/** Resumes or forks a run: takes its lease, prepares the command, takes the session's lease and restores a copy if planned. */
 import { assertOwnState } from "../../state/state.ts";
 import { Fault } from "../../core/faults.ts";
 import type { RunRecord } from "../../core/records.ts";
@@ -21,7 +21,7 @@ import { assertNobodyIn, endLeftBehind } from "../stop.ts";
 
 export interface ResumeRequest extends AttemptOptions, ResumeOptions {
   readonly selector: string;
-  /** The number that the new attempt must get; another one has been made meanwhile: `run_busy`. Absent: any. */
+  /** The number that the new attempt must get, otherwise `run_busy`. Absent: any number. */
   readonly asAttempt?: number;
 }
 
@@ -62,8 +62,8 @@ export async function resumeRun(deps: Deps, request: ResumeRequest, watch: Watch
 }
 
 /**
- * A fork is a run of its own. The parent is held while its session is looked at and put back, its session until the
- * engine names the copy; of the parent's record nothing changes but which of its copies is the newest. A crash leaves a parent as it was, and at most a run
+ * A fork is a separate run. The parent's lease is held while its session is read or restored, the session's lease until
+ * the engine names the copy. In the parent's record only the order of its copies changes. A crash leaves at most a run
  * that never began.
  */
 async function forkRun(
@@ -101,9 +101,9 @@ async function forkRun(
   });
 }
 
-/** The run as it is now, with nothing left of an attempt that died. The caller holds it. */
+/** The current record of the run, after everything that a dead attempt left is cleared. The caller holds the lease. */
 async function readyForNext(deps: Deps, found: RunRecord, hold: RunLease): Promise<RunRecord> {
-  // Its owner may have died after it was looked up and before it was held.
+  // The owner may have died between the lookup and the lease.
   const current = await asItIsNow(deps, await recordEnd(deps, found, hold.fence));
   assertRunDirectory(current);
   await assertKnownRecord(current);
@@ -116,13 +116,13 @@ async function readyForNext(deps: Deps, found: RunRecord, hold: RunLease): Promi
   return recoverEscrow(deps, current, hold.fence);
 }
 
-/** Whoever decides upon an attempt by its number makes it at most once, however many decide (I8). */
+/** Several processes may decide on the same attempt. Its number makes sure that only one starts it (I8). */
 function assertNext(run: RunRecord, wanted: number | undefined): void {
   const next = run.attempts + 1;
   if (wanted === undefined || wanted === next) return;
   throw new Fault(
     "run_busy",
-    `Attempt ${wanted} of run ${run.handle} was asked for, and the next one is ${next}: another process was faster.`,
+    `Attempt ${wanted} of run ${run.handle} cannot start: another process was faster, and the next attempt is ${next}.`,
     { facts: { handle: run.handle, attempt: wanted, next } },
   );
 }

@@ -1,0 +1,69 @@
+/** Merges of finished branches into the checkout, and the git filters that a batch needs. */
+import { Fault } from "../../core/faults.ts";
+import { harmlessLine } from "../../lib/harmless.ts";
+import { filterWords, openGit, unfiltered, unfilteredIn } from "../../run/git.ts";
+import type { Deps } from "../../run/run.ts";
+import { git, gitText } from "../repository.ts";
+import { entriesOf } from "./paths.ts";
+
+/** One merge at a time: the agents of a batch share the checkout. */
+export async function mergeInTurn(
+  context: { readonly deps: Deps; readonly root: string; merging: Promise<void> },
+  branch: string,
+): Promise<void> {
+  const turn = context.merging.then(() => mergeWork(context.deps, context.root, branch));
+  context.merging = turn.catch(() => {});
+  await turn;
+}
+
+/** Merges into the checkout. Aborts on a conflict and reports it; does not touch a merge of the user. */
+export async function mergeWork(deps: Deps, root: string, branch: string): Promise<void> {
+  const isMerging = async () =>
+    (await gitText(deps, root, ["rev-parse", "--verify", "--quiet", "MERGE_HEAD"])) !== null;
+  if (await isMerging())
+    throw new Fault(
+      "work_unsaved",
+      `${branch} could not be merged: another merge is in progress in ${root}. Finish it with \`git commit\`, or abort it with \`git merge --abort\`.`,
+      { facts: { branch } },
+    );
+  await assertFiltersForMerge(deps, root, branch);
+  const merged = await git(deps, root, ["merge", "--no-ff", "--no-edit", "--quiet", branch]);
+  if (merged?.code === 0) return;
+  if (await isMerging()) await git(deps, root, ["merge", "--abort"]);
+  const said = harmlessLine(`${merged?.stdout ?? ""} ${merged?.stderr ?? ""}`.trim(), 300);
+  const why = said.replace(/\.$/, "");
+  throw new Fault(
+    "work_unsaved",
+    `${branch} could not be merged: ${why}. Merge it yourself, in the repository: git merge ${branch}`,
+    {
+      facts: { branch },
+    },
+  );
+}
+
+/** Without its filter, a merge would put the stored form of files into the user's checkout. */
+async function assertFiltersForMerge(deps: Deps, root: string, branch: string): Promise<void> {
+  const ask = await openGit(deps, root);
+  const merged = async () =>
+    entriesOf((await ask(["diff", "--name-only", "-z", `HEAD...${branch}`], { encoding: "latin1" })).stdout);
+  const found = await unfiltered(ask, "smudge", merged);
+  if (found === null) return;
+  const { why, help } = filterWords(found);
+  throw new Fault(
+    "work_unsaved",
+    `${branch} could not be merged: ${why}. ${help}; or merge it yourself, in the repository: git merge ${branch}`,
+    { facts: { branch } },
+  );
+}
+
+/** Refuses, before the first claim, a filter that every worktree needs. */
+export async function assertFilters(deps: Deps, root: string): Promise<void> {
+  const found = await unfilteredIn(deps, await openGit(deps, root), "HEAD");
+  if (found?.required !== true) return;
+  const { why, help } = filterWords(found);
+  throw new Fault(
+    "cwd_invalid",
+    `${why}: worktrees would have the stored form. ${help}, or work in the checkout as it is: --isolate none.`,
+    { facts: { repository: root, filter: found.filter } },
+  );
+}
