@@ -6,23 +6,21 @@ import { isUtf8 } from "node:buffer";
 import { randomBytes } from "node:crypto";
 import { basename, dirname, isAbsolute, join, resolve } from "node:path";
 import { isOriginal, movedState, readSmallText, realPath, removeQuietly, spelled } from "../state/state.ts";
-import type { Env, ToolResult } from "../core/deps.ts";
+import type { Env } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import type { Deps } from "./deps.ts";
-import { assertOwnPlace, pinnedPlace, type RunAt, SettingsJudge } from "./git/place.ts";
+import {
+  assertOwnPlace,
+  type Git,
+  type GitOptions,
+  pinnedPlace,
+  type RunAt,
+  SettingsJudge,
+} from "./git/place.ts";
 import { filtersOff, FIXED, settingsEnv } from "./git/settings.ts";
 
-export interface GitOptions {
-  readonly env?: Readonly<Record<string, string>>;
-  readonly stdin?: string;
-  readonly timeoutMs?: number;
-  readonly maxBytes?: number;
-  readonly encoding?: "utf8" | "latin1";
-}
-
-/** Runs git commands in one repository. */
-export type Git = (args: readonly string[], options?: GitOptions) => Promise<ToolResult>;
+export type { Git, GitOptions } from "./git/place.ts";
 
 const TIMEOUT_MS = 60_000;
 const SETTINGS_FILES: ReadonlySet<string> = new Set(["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"]);

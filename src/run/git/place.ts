@@ -5,10 +5,21 @@
 import { isUtf8 } from "node:buffer";
 import { dirname, join, relative, resolve, sep } from "node:path";
 import { kindAt, readSmallText, realPath } from "../../state/state.ts";
+import type { ToolResult } from "../../core/deps.ts";
 import { Fault } from "../../core/faults.ts";
 import type { Deps } from "../deps.ts";
-import type { Git, GitOptions } from "../git.ts";
 import { FIXED, overrides, type Setting, settingsEnv, withoutScope } from "./settings.ts";
+
+export interface GitOptions {
+  readonly env?: Readonly<Record<string, string>>;
+  readonly stdin?: string;
+  readonly timeoutMs?: number;
+  readonly maxBytes?: number;
+  readonly encoding?: "utf8" | "latin1";
+}
+
+/** Runs git commands in one repository. */
+export type Git = (args: readonly string[], options?: GitOptions) => Promise<ToolResult>;
 
 /** Git in this directory. */
 export type RunAt = (at: string, args: readonly string[], options?: GitOptions) => ReturnType<Git>;
