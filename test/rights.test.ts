@@ -9,7 +9,7 @@ test("over random option lists of every engine a later attempt never has more ri
   expect(figures["with options of their own"]).toBeGreaterThan(tried / 20);
 });
 
-test("no later attempt goes by another folder in the place of one that its options name (P17)", () => {
+test("a later attempt is refused when another folder took the place of a folder that its options name (P17)", () => {
   const { broken, tried } = trySwaps();
   expect(broken).toEqual([]);
   expect(tried).toBeGreaterThan(30);
