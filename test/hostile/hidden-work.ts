@@ -170,12 +170,11 @@ const FILES: readonly Way[] = [
     },
   },
   {
-    name: "a link in the worktree's place that leads to a copy of it",
+    name: "a link in the worktree's place that leads to where it was moved",
     hide({ repository, tree }) {
-      const copy = join(repository, "..", "copy");
-      cpSync(tree, copy, { recursive: true, verbatimSymlinks: true });
-      rmSync(tree, { recursive: true });
-      symlinkSync(copy, tree);
+      const elsewhere = join(repository, "..", "elsewhere");
+      renameSync(tree, elsewhere);
+      symlinkSync(elsewhere, tree);
     },
   },
   {
