@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { tryLists } from "./crash/widening.ts";
+import { tryLists, trySwaps } from "./crash/widening.ts";
 import { rightsOf, wider } from "./hostile/engine-parsers.ts";
 
 test("over random option lists of every engine a later attempt never has more rights than the first (P17)", () => {
@@ -7,6 +7,12 @@ test("over random option lists of every engine a later attempt never has more ri
   expect(broken).toEqual([]);
   // Enough of them were really let through for that to mean something.
   expect(figures["with options of their own"]).toBeGreaterThan(tried / 20);
+});
+
+test("a later attempt is refused when another folder took the place of a folder that its options name (P17)", () => {
+  const { broken, tried } = trySwaps();
+  expect(broken).toEqual([]);
+  expect(tried).toBeGreaterThan(30);
 });
 
 test.each([

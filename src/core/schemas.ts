@@ -123,11 +123,13 @@ const launch = z.object({
         /** The option or variable that names it. */
         by: z.string(),
         path: z.string(),
-        /** Null: missing, or too large to compare. */
+        /** Null: missing. If it begins with "uncomparable", no later content counts as the same. */
         sha256: z.string().nullable(),
       }),
     ),
   ),
+  /** Folders that options open to the agent, and where they led at the first start, links resolved (I12). */
+  folders: z.exactOptional(z.array(z.object({ by: z.string(), path: z.string(), leads: z.string() }))),
   mode,
   interactive: z.boolean(),
   isolate: z.enum(["dir", "worktree"]).nullable(),

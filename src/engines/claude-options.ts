@@ -82,8 +82,7 @@ export const claudeGrammar: Grammar = {
       { only: "ui" },
     ),
     ...table(
-      `--add-dir ...
-      --allowedTools|--allowed-tools ...
+      `--allowedTools|--allowed-tools ...
       --tools ...
       --setting-sources <>
       --plugin-url <>*
@@ -103,6 +102,7 @@ export const claudeGrammar: Grammar = {
       --channels ...`,
       { guard: "grant" },
     ),
+    ...table("--add-dir ...", { guard: "grant", opens: "path" }),
     ...table(
       `--mcp-config ...
       --settings <>

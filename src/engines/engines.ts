@@ -11,7 +11,7 @@ export { accessOptions, type HeldAccess, widerAnew, widerStart } from "./attempt
 export { customEngine } from "./custom.ts";
 export { DEMO_PROGRAM } from "./demo.ts";
 export { isGuarded } from "./guarded-env.ts";
-export { earlierChoice, namedFiles, parseArgs, refusedOption, secretsAt } from "./grammar.ts";
+export { earlierChoice, namedPaths, parseArgs, refusedOption, secretsAt } from "./grammar.ts";
 export { keepNative } from "./attempt-options.ts";
 
 export const ENGINES: readonly Engine[] = [codex, claude, gemini, iflow, opencode, demo];

@@ -84,6 +84,7 @@ const grammar: Grammar = {
       takes: "value",
       repeatable: true,
       guard: "grant",
+      opens: "paths",
     },
     { names: ["--screen-reader", "--screenReader"], takes: "none" },
     // The model's control sequences reach the terminal.

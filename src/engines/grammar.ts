@@ -27,6 +27,8 @@ export interface OptionSpec {
   readonly secret?: true;
   /** Its value names one or several comma-separated files or folders that decide on rights. */
   readonly reads?: "path" | "paths";
+  /** Its value names one or several comma-separated folders that the agent works in or may use. */
+  readonly opens?: "path" | "paths";
   /** Rights (I12). Absent: the option grants and limits nothing. */
   readonly guard?: Guard;
 }
@@ -118,15 +120,25 @@ export function parseArgs(grammar: Grammar, args: readonly string[], noPrompt = 
   };
 }
 
-/** Files and folders that options name and that decide on rights, as typed. A value may also be the text itself. */
-export function namedFiles(
+export interface NamedPath {
+  /** The option, as typed. */
+  readonly by: string;
+  readonly path: string;
+}
+
+/**
+ * Files and folders that options name and whose content decides on rights (`reads`), or whose place does (`opens`), as typed. A value
+ * may also be the text itself.
+ */
+export function namedPaths(
   { grammar }: { readonly grammar: Grammar },
   given: readonly string[],
-  noPrompt: boolean,
-): readonly { readonly by: string; readonly path: string }[] {
+  { as, noPrompt }: { readonly as: "reads" | "opens"; readonly noPrompt: boolean },
+): readonly NamedPath[] {
   return lastWins(parseArgs(grammar, given, noPrompt).options).flatMap(({ spec, name, values }) => {
-    if (spec?.reads === undefined) return [];
-    const paths = spec.reads === "path" ? values : values.flatMap((value) => value.split(","));
+    const many = spec?.[as];
+    if (many === undefined) return [];
+    const paths = many === "path" ? values : values.flatMap((value) => value.split(","));
     const typed = paths.map((path) => path.trim()).filter((path) => path !== "" && !/^[[{]/.test(path));
     return typed.map((path) => ({ by: name, path }));
   });

@@ -50,6 +50,7 @@ const grammar: Grammar = {
       takes: "value",
       repeatable: true,
       guard: "grant",
+      opens: "paths",
     },
     { names: ["--allowed-tools", "--allowedTools"], takes: "value", repeatable: true, guard: "grant" },
     {

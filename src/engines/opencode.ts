@@ -57,7 +57,7 @@ const grammar: Grammar = {
     { names: ["--command"], takes: "value", only: "headless", bears: "once", guard: "grant" },
     { names: ["--file", "-f"], takes: "variadic", repeatable: true, only: "headless", bears: "once" },
     { names: ["--title"], takes: "value", only: "headless", bears: "once" },
-    { names: ["--dir"], takes: "value", guard: FIXED },
+    { names: ["--dir"], takes: "value", guard: FIXED, opens: "path" },
     { names: ["--share"], takes: "none", only: "headless", guard: "grant" },
     { names: ["--attach"], takes: "value", refuse: "the conversation is kept by another server" },
     { names: ["--password", "-p"], takes: "value", only: "headless", secret: true },

@@ -6,58 +6,23 @@ import { isUtf8 } from "node:buffer";
 import { randomBytes } from "node:crypto";
 import { basename, dirname, isAbsolute, join, resolve } from "node:path";
 import { isOriginal, movedState, readSmallText, realPath, removeQuietly, spelled } from "../state/state.ts";
+import type { Env } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
-import type { ToolResult } from "../core/deps.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import type { Deps } from "./deps.ts";
+import {
+  assertOwnPlace,
+  type Git,
+  type GitOptions,
+  pinnedPlace,
+  type RunAt,
+  SettingsJudge,
+} from "./git/place.ts";
+import { filtersOff, FIXED, settingsEnv } from "./git/settings.ts";
 
-export interface GitOptions {
-  readonly env?: Readonly<Record<string, string>>;
-  readonly stdin?: string;
-  readonly timeoutMs?: number;
-  readonly maxBytes?: number;
-  readonly encoding?: "utf8" | "latin1";
-}
-
-/** Runs git commands in one repository. */
-export type Git = (args: readonly string[], options?: GitOptions) => Promise<ToolResult>;
+export type { Git, GitOptions } from "./git/place.ts";
 
 const TIMEOUT_MS = 60_000;
-/** More settings than any honest repository has. */
-const MOST_SETTINGS = 5_000;
-
-/** Settings for every call, over those of the repository. */
-const FIXED: readonly (readonly [string, string])[] = [
-  ["core.hooksPath", "/dev/null"],
-  ["core.fsmonitor", "false"],
-  ["core.untrackedCache", "false"],
-  ["core.pager", "cat"],
-  ["core.editor", "false"],
-  ["sequence.editor", "false"],
-  ["core.askPass", ""],
-  ["credential.helper", ""],
-  ["commit.gpgSign", "false"],
-  ["tag.gpgSign", "false"],
-  // No hint about grafts.
-  ["advice.graftFileDeprecated", "false"],
-  ["gc.auto", "0"],
-  ["maintenance.auto", "false"],
-  ["protocol.ext.allow", "never"],
-  ["submodule.recurse", "false"],
-  ["diff.ignoreSubmodules", "none"],
-  ["status.showUntrackedFiles", "normal"],
-];
-
-/** The last words of settings whose value is a program or leads to one. */
-const PROGRAM =
-  /\.(?:cmd|command|program|helper|driver|editor|pager|process|clean|smudge|textconv|external|uploadpack|receivepack|vcs|askpass|fsmonitor|sshcommand|gitproxy|difffilter|alternaterefscommand|packobjectshook|hookspath|path|tool|update)$/;
-const NEUTRAL: Readonly<Record<string, string>> = {
-  uploadpack: "git-upload-pack",
-  receivepack: "git-receive-pack",
-  update: "checkout",
-  fsmonitor: "false",
-};
-
 const SETTINGS_FILES: ReadonlySet<string> = new Set(["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"]);
 /** The user's variables that git gets: the place of the user's own settings, and the author of commits. */
 const USER_VARIABLES = [
@@ -70,113 +35,57 @@ const USER_VARIABLES = [
   ...["AUTHOR", "COMMITTER"].flatMap((who) => ["NAME", "EMAIL", "DATE"].map((what) => `GIT_${who}_${what}`)),
 ];
 
-/** `cwd` is where git looks for the repository; `env` may name it instead (GIT_DIR). */
+/**
+ * `cwd` is where git looks for the repository; `env` may name it instead (GIT_DIR). The settings that hold there, on the branch that
+ * is checked out, and in the submodules that git may look into, are judged before each question.
+ */
 export async function openGit(deps: Deps, cwd: string, env: GitOptions["env"] = {}): Promise<Git> {
   const program = deps.processes.resolveProgram("git", deps.env);
   if (program === null)
     throw new Fault("platform_unsupported", "git is not installed, and a worktree needs it.");
-  const base: Record<string, string> = {
-    PWD: cwd,
-    LC_ALL: "C",
-    GIT_OPTIONAL_LOCKS: "0",
-    GIT_TERMINAL_PROMPT: "0",
-    GIT_NO_LAZY_FETCH: "1",
-    GIT_NO_REPLACE_OBJECTS: "1",
-    GIT_GRAFT_FILE: "/dev/null",
-    ...env,
-  };
-  for (const name of USER_VARIABLES) {
-    const value = deps.env[name];
-    // A relative path would lead into the repository.
-    if (value !== undefined && (!SETTINGS_FILES.has(name) || isAbsolute(value))) base[name] = value;
-  }
-  const ask = (
-    args: readonly string[],
-    { env: more = {}, timeoutMs = TIMEOUT_MS, encoding = "utf8", stdin, maxBytes }: GitOptions = {},
-  ) =>
-    deps.processes.runTool(program, ["-C", cwd, ...args], {
-      cwd,
+  assertOwnPlace(deps, cwd);
+  const base: Record<string, string> = { ...baseVariables(deps.env), PWD: cwd, ...env };
+  const run: RunAt = (at, args, options = {}) => {
+    const { env: more = {}, timeoutMs = TIMEOUT_MS, encoding = "utf8", stdin, maxBytes } = options;
+    return deps.processes.runTool(program, ["-C", at, ...args], {
+      cwd: at,
       env: { ...base, ...more },
       timeoutMs,
       encoding,
       ...(maxBytes === undefined ? {} : { maxBytes }),
       ...(stdin === undefined ? {} : { stdin }),
     });
-  // Reading settings runs no program, and includes the settings of included files.
-  const listed = await ask(["config", "--list", "--show-scope", "--null"]);
-  // Before git 2.26 the origin of a setting is unknown, so none is trusted.
-  const text =
-    listed.code === 0 ? listed.stdout : withoutScope((await ask(["config", "--list", "--null"])).stdout);
-  Object.assign(base, settingsEnv([...FIXED, ...overrides(text)]));
-  LISTED.set(ask, text);
+  };
+  if (env["GIT_DIR"] === undefined) Object.assign(base, await pinnedPlace(run, cwd));
+  const judge = new SettingsJudge(run, { cwd, gitDir: base["GIT_DIR"], top: base["GIT_WORK_TREE"] });
+  const ask: Git = async (args, options = {}) => {
+    Object.assign(base, settingsEnv([...FIXED, ...(await judge.overridesFor(args, options))]));
+    LISTED.set(ask, judge.listed);
+    return run(cwd, args, options);
+  };
+  await judge.look();
+  LISTED.set(ask, judge.listed);
   return ask;
 }
 
-function withoutScope(listed: string): string {
-  const settings = listed.split("\0").filter((setting) => setting !== "");
-  return settings.map((setting) => `local\0${setting}\0`).join("");
-}
-
-/** Gives every setting of the repository that names a program the user's value, or none. */
-export function overrides(listed: string): readonly (readonly [string, string])[] {
-  const fields = listed.split("\0");
-  const trusted = new Map<string, string>();
-  const foreign = new Set<string>();
-  for (let at = 0; at + 1 < fields.length; at += 2) {
-    const scope = fields[at];
-    const [key = "", ...value] = (fields[at + 1] ?? "").split("\n");
-    if (scope === "system" || scope === "global") trusted.set(key, value.join("\n"));
-    else foreign.add(key);
+function baseVariables(env: Env): Record<string, string> {
+  const base: Record<string, string> = {
+    LC_ALL: "C",
+    GIT_OPTIONAL_LOCKS: "0",
+    GIT_TERMINAL_PROMPT: "0",
+    GIT_NO_LAZY_FETCH: "1",
+    GIT_NO_REPLACE_OBJECTS: "1",
+    GIT_GRAFT_FILE: "/dev/null",
+  };
+  for (const name of USER_VARIABLES) {
+    const value = env[name];
+    // A relative path would lead into the repository.
+    if (value !== undefined && (!SETTINGS_FILES.has(name) || isAbsolute(value))) base[name] = value;
   }
-  if (foreign.size > MOST_SETTINGS) throw new Fault("denied", "The repository has too many git settings.");
-  const filters = new Set([...foreign].flatMap((key) => /^(filter\..+)\.\w+$/.exec(key)?.[1] ?? []));
-  const named = [...foreign].filter(
-    (key) => PROGRAM.test(key) && !/^include|^submodule\..*\.path$/.test(key),
-  );
-  return [
-    ...named.map(
-      (key) => [key, trusted.get(key) ?? NEUTRAL[key.slice(key.lastIndexOf(".") + 1)] ?? ""] as const,
-    ),
-    // A filter that only the repository defines is disabled, so it must not be required.
-    ...[...filters].map((name) => [`${name}.required`, trusted.get(`${name}.required`) ?? "false"] as const),
-  ];
+  return base;
 }
 
-/** A filter of the repository that Reprise does not run, because only the repository's own settings name its programs. */
-export interface OffFilter {
-  /** Git would convert files with it when they are added. */
-  readonly clean: boolean;
-  /** Git would convert files with it when they are checked out. */
-  readonly smudge: boolean;
-  /** The repository says that git must fail without it. */
-  readonly required: boolean;
-}
-
-/** By name, from what `git config --list --show-scope --null` prints. */
-export function filtersOff(listed: string): ReadonlyMap<string, OffFilter> {
-  const fields = listed.split("\0");
-  const own = new Map<string, Map<string, string>>();
-  const trusted = new Set<string>();
-  for (let at = 0; at + 1 < fields.length; at += 2) {
-    const scope = fields[at];
-    const [key = "", ...value] = (fields[at + 1] ?? "").split("\n");
-    const [, name, word] = /^filter\.(.+)\.(clean|smudge|process|required)$/s.exec(key) ?? [];
-    if (name === undefined || word === undefined) continue;
-    if (scope !== "system" && scope !== "global")
-      own.set(name, (own.get(name) ?? new Map<string, string>()).set(word, value.join("\n")));
-    else if (value.join("\n") !== "") trusted.add(`${word} ${name}`);
-  }
-  const found = [...own].map(([name, words]): [string, OffFilter] => {
-    const isOff = (word: string) =>
-      [word, "process"].some((one) => (words.get(one) ?? "") !== "") &&
-      ![word, "process"].some((one) => trusted.has(`${one} ${name}`));
-    const required = /^(?:|true|yes|on|[1-9]\d*)$/i.test(words.get("required") ?? "false");
-    return [name, { clean: isOff("clean"), smudge: isOff("smudge"), required }];
-  });
-  return new Map(found.filter(([, { clean, smudge }]) => clean || smudge));
-}
-
-/** The settings of a repository when it was opened. */
+/** What the settings were when a repository was asked last. */
 const LISTED = new WeakMap<Git, string>();
 
 interface Unfiltered {
@@ -246,16 +155,7 @@ export async function unfilteredIn(deps: Deps, git: Git, commit: string): Promis
 /** Enough for the names of all files of a large repository. */
 export const MOST_LISTED = 256 << 20;
 
-function settingsEnv(settings: readonly (readonly [string, string])[]): Record<string, string> {
-  const env: Record<string, string> = { GIT_CONFIG_COUNT: String(settings.length) };
-  for (const [at, [key, value]] of settings.entries()) {
-    env[`GIT_CONFIG_KEY_${at}`] = key;
-    env[`GIT_CONFIG_VALUE_${at}`] = value;
-  }
-  return env;
-}
-
-/** Git's own directory for this worktree. Null: `.git` leads to no such directory. */
+/** What git keeps for this worktree alone. Null: its `.git` leads to no such directory. */
 export function gitDirectoryOf(tree: string): string | null {
   const named = /^gitdir: (.+)\n?$/.exec(readSmallText(join(tree, ".git")) ?? "")?.[1];
   const gitDir = named === undefined ? null : realPath(resolve(tree, named));

@@ -19,7 +19,8 @@ import { isRunId } from "../core/ids.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Engine, Located } from "../engines/engine.ts";
 import type { Deps } from "./deps.ts";
-import { filterWords, type Git, openGit, repositoriesOf, unfilteredIn } from "./git.ts";
+import { filterWords, type Git, gitDirectoryOf, openGit, repositoriesOf, unfilteredIn } from "./git.ts";
+import { isOwnPlace } from "./git/place.ts";
 import type { ResumeFacts } from "./resume/plan.ts";
 import { liveOwner } from "./leases.ts";
 import { isInside } from "./unsaved-commits.ts";
@@ -58,10 +59,13 @@ export async function planWorkplace(deps: Deps, home: string, request: Workplace
       { facts: { cwd: request.cwd } },
     );
   }
-  await tellUnfiltered(deps, ask, request.cwd, commit);
+  const told = await tellUnfiltered(deps, ask, { cwd: request.cwd, commit });
   return {
     cwd: join(worktree, inside),
-    make: () => addWorktree(deps, request, worktree, commit),
+    make: async () => {
+      await addWorktree(deps, request, worktree, commit);
+      await checkOut(deps, request, { worktree, commit, told });
+    },
   };
 }
 
@@ -146,14 +150,23 @@ async function isTree(ask: Git, object: string): Promise<boolean> {
   return (await ask(["cat-file", "-t", object])).stdout.trim() === "tree";
 }
 
-/** Refuses files that require a disabled filter, and warns about the others. */
-async function tellUnfiltered(deps: Deps, ask: Git, cwd: string, commit: string): Promise<void> {
+/** Refuses what the repository says cannot do without a filter that is off, and warns of the rest. Returns the filter's name. */
+async function tellUnfiltered(
+  deps: Deps,
+  ask: Git,
+  {
+    cwd,
+    commit,
+    told = null,
+  }: { readonly cwd: string; readonly commit: string; readonly told?: string | null },
+): Promise<string | null> {
   const found = await unfilteredIn(deps, ask, commit);
-  if (found === null) return;
+  if (found === null || found.filter === told) return told;
   const { why, help } = filterWords(found);
   const text = `${why}: a worktree would have the stored form of ${found.paths.length === 1 ? "this file" : "these files"}. ${help}.`;
   if (found.required) throw new Fault("cwd_invalid", text, { facts: { cwd, filter: found.filter } });
   deps.log.warn(text);
+  return found.filter;
 }
 
 const MAX_ADDS = 6;
@@ -169,7 +182,9 @@ async function addWorktree(
   for (let tries = 1; ; tries += 1) {
     // Such a failed try has already created the branch.
     const on = branch === undefined ? ["--detach"] : [tries === 1 ? "-b" : "-B", branch];
-    const { code, stderr } = await git(deps, cwd, ["worktree", "add", ...on, worktree, commit]);
+    // Other settings may hold in the worktree and on its branch, so nothing is checked out yet.
+    const add = ["worktree", "add", "--no-checkout", ...on, worktree, commit];
+    const { code, stderr } = await git(deps, cwd, add);
     if (code === 0) return;
     if (tries === MAX_ADDS || !/failed to read \S+\/commondir/.test(stderr)) {
       throw new Fault("cwd_invalid", `git could not make a worktree: ${stderr.slice(0, 400).trim()}`, {
@@ -178,6 +193,50 @@ async function addWorktree(
     }
     await sleep(ADD_PATIENCE_MS * tries);
   }
+}
+
+interface AddedWorktree {
+  readonly worktree: string;
+  readonly commit: string;
+  /** The filter that the user has been warned of. */
+  readonly told: string | null;
+}
+
+/** By the settings that hold in the worktree itself. A worktree that cannot be checked out goes, and its new branch with it. */
+async function checkOut(
+  deps: Deps,
+  { cwd, branch }: WorkplaceRequest,
+  { worktree, commit, told }: AddedWorktree,
+): Promise<void> {
+  try {
+    const there = await openGit(deps, worktree);
+    await tellUnfiltered(deps, there, { cwd, commit, told });
+    await fillWorktree(there, cwd);
+  } catch (error) {
+    await git(deps, cwd, ["worktree", "remove", "--force", worktree]);
+    if (branch !== undefined) await git(deps, cwd, ["update-ref", "-d", `refs/heads/${branch}`, commit]);
+    throw error;
+  }
+}
+
+async function fillWorktree(there: Git, cwd: string): Promise<void> {
+  const { code, stderr } = await there(["reset", "--hard", "--quiet", "--no-recurse-submodules"]);
+  if (code === 0) return;
+  throw new Fault("cwd_invalid", `git could not fill a worktree: ${stderr.slice(0, 400).trim()}`, {
+    facts: { cwd },
+  });
+}
+
+/**
+ * Git writes the index when all files are there: without one, Reprise died while it made the worktree, and an agent would find an
+ * empty or half-filled one.
+ */
+export async function finishWorktree(deps: Deps, run: RunRecord): Promise<void> {
+  const worktree = join(run.runDirectory, "worktree");
+  if (run.attempts > 0 || run.launch.isolate !== "worktree" || !isOwnPlace(deps, worktree)) return;
+  const gitDir = gitDirectoryOf(worktree);
+  if (gitDir === null || realPath(join(gitDir, "index")) !== null) return;
+  await fillWorktree(await openGit(deps, worktree), run.cwd);
 }
 
 /** Another run that needs the directory of this one. */
@@ -240,7 +299,7 @@ async function howToStop(deps: Deps, { runId, handle }: RunRecord): Promise<stri
 /** Unregisters the worktree; the files go with the run directory. */
 export async function leaveWorktree(deps: Deps, run: RunRecord): Promise<void> {
   const worktree = join(run.runDirectory, "worktree");
-  if (run.launch.isolate !== "worktree" || !isDirectory(worktree)) return;
+  if (run.launch.isolate !== "worktree" || !isDirectory(worktree) || !isOwnPlace(deps, worktree)) return;
   // The repository has its old path.
   if (movedWith(run) !== null && isOriginal(deps))
     await git(deps, worktree, ["worktree", "repair", worktree]);

@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import {
   mkdirSync,
   mkdtempSync,
@@ -276,6 +277,90 @@ describe("a resume refuses a changed file that decides on rights (I12)", () => {
   ])("%s %s", (id, words, change) => {
     expect(after(id, words, () => {})).toBe("");
     expect(after(id, words, change)).toBe("would_widen");
+  });
+
+  test.each<[what: string, plant: () => void]>([
+    ["a file of more than 16 MiB", () => put("more/model.bin", "x".repeat((16 << 20) + 1))],
+    ["a pipe", () => void execFileSync("mkfifo", [join(cwd, "more/pipe")])],
+    ["a link to the folder itself", () => symlinkSync(".", join(cwd, "more/self"))],
+    [
+      "two links that lead to each other's folder",
+      () => {
+        for (const name of ["x", "y"]) mkdirSync(join(cwd, "more", name));
+        symlinkSync("../y", join(cwd, "more/x/y"));
+        symlinkSync("../x", join(cwd, "more/y/x"));
+      },
+    ],
+    ["a link that leads nowhere", () => symlinkSync("loop", join(cwd, "more/loop"))],
+    ["a folder that may not be read", () => mkdirSync(join(cwd, "more/closed"), { mode: 0 })],
+    [
+      "more than 1000 files",
+      () => {
+        for (let n = 0; n <= 1_000; n += 1) put(`more/${n}`, "");
+      },
+    ],
+  ])("in a folder with %s", (_what, plant) => {
+    put("more/hooks.json", "one");
+    plant();
+    const began = performance.now();
+    expect(after("claude", "--plugin-dir more", () => {})).toBe("");
+    expect(after("claude", "--plugin-dir more", () => put("more/hooks.json", "two"))).toBe("would_widen");
+    expect(performance.now() - began).toBeLessThan(20_000);
+  });
+
+  test.each<[what: string, plant: () => void]>([
+    [
+      "a folder with too many entries",
+      () => {
+        for (let n = 0; n <= 10_000; n += 1) put(`more/${n}`, "");
+      },
+    ],
+    [
+      "a pipe",
+      () => {
+        rmSync(join(cwd, "more"), { recursive: true });
+        execFileSync("mkfifo", [join(cwd, "more")]);
+      },
+    ],
+    [
+      "links that lead to each other",
+      () => {
+        rmSync(join(cwd, "more"), { recursive: true });
+        symlinkSync("more", join(cwd, "more"));
+      },
+    ],
+  ])(
+    "even if it did not change, where it is %s, which cannot be compared",
+    (_what, plant) => {
+      plant();
+      expect(after("claude", "--plugin-dir more", () => {})).toBe("would_widen");
+      expect(after("claude", "--plugin-dir more", () => {}, { allowed: true })).toBe("");
+    },
+    60_000,
+  );
+
+  test.each([
+    ["codex", "exec -C more"],
+    ["codex", "exec --cd=more/sub"],
+    ["codex", "exec --add-dir more"],
+    ["opencode", "run --dir more"],
+    ["claude", "--add-dir a more"],
+    ["gemini", "--include-directories=a,more"],
+    ["iflow", "--add-dir more"],
+  ])("or a link in the place of a folder that %s opens: %s", (id, words) => {
+    const swap = () => {
+      mkdirSync(join(cwd, "other/sub"), { recursive: true });
+      rmSync(join(cwd, "more"), { recursive: true });
+      symlinkSync("other", join(cwd, "more"));
+    };
+    const back = () => rmSync(join(cwd, "more"));
+    expect(after(id, words, () => {})).toBe("");
+    expect(after(id, words, swap)).toBe("would_widen");
+    back();
+    mkdirSync(join(cwd, "more"));
+    expect(after(id, words, swap, { allowed: true })).toBe("would_widen");
+    // It was a link when the run began.
+    expect(after(id, words, () => {})).toBe("");
   });
 
   test("but not a file that no option names, and not with --allow-files", () => {

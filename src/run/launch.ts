@@ -11,7 +11,7 @@ import type { Env } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, LaunchEnv, RightsFile, RightsVariable, RunRecord } from "../core/records.ts";
 import type { Command, Engine } from "../engines/engine.ts";
-import { isGuarded, namedFiles, secretsAt } from "../engines/engines.ts";
+import { isGuarded, namedPaths, secretsAt } from "../engines/engines.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { isSecretName, MIN_KNOWN, type Redact, redactor, urlPasswords } from "../lib/secrets.ts";
 import { inSupervisor } from "./resume/plan.ts";
@@ -189,26 +189,52 @@ export function assertSameRights(engine: Engine, run: RunRecord, later: LaterEnv
       { facts: { handle: run.handle, variable: name } },
     );
   }
+  assertSameOpened(engine, run);
   assertSameFiles(engine, run, later);
 }
 
-/** The run with the files that decide on its rights, as its first attempt finds them. */
+/** The run with the files and folders that decide on its rights, as its first attempt finds them. */
 export function withRightsFiles(
   engine: Engine,
   run: RunRecord,
   given: readonly string[],
   env: Env,
 ): RunRecord {
-  const variables = (engine.rulesEnv?.names ?? []).flatMap((by) => (env[by] ? [{ by, path: env[by] }] : []));
-  const named = [...namedFiles(engine, given, run.launch.message !== null), ...variables];
-  if (named.length === 0) return run;
-  const files = named.map(({ by, path }): RightsFile => {
+  const noPrompt = run.launch.message !== null;
+  const at = (path: string) => {
     const home = env["HOME"];
-    const at =
-      home !== undefined && /^~(?:\/|$)/.test(path) ? join(home, path.slice(1)) : resolve(run.cwd, path);
-    return { by, path: at, sha256: contentDigest(at, engine.rulesEnv?.unchanged) };
+    return home !== undefined && /^~(?:\/|$)/.test(path) ? join(home, path.slice(1)) : resolve(run.cwd, path);
+  };
+  const variables = (engine.rulesEnv?.names ?? []).flatMap((by) => (env[by] ? [{ by, path: env[by] }] : []));
+  const named = [...namedPaths(engine, given, { as: "reads", noPrompt }), ...variables];
+  const files = named.map(({ by, path }): RightsFile => {
+    const sha256 = contentDigest(at(path), engine.rulesEnv?.unchanged);
+    return { by, path: at(path), sha256 };
   });
-  return { ...run, launch: { ...run.launch, files } };
+  const opened = namedPaths(engine, given, { as: "opens", noPrompt });
+  const folders = opened.map(({ by, path }) => ({ by, path: at(path), leads: realFolder(at(path)) }));
+  return {
+    ...run,
+    launch: {
+      ...run.launch,
+      ...(files.length === 0 ? {} : { files }),
+      ...(folders.length === 0 ? {} : { folders }),
+    },
+  };
+}
+
+/** A link that took the place of such a folder, or of one above it, would open another one to the agent (I12). */
+function assertSameOpened(engine: Engine, { handle, launch }: RunRecord): void {
+  const other = (launch.folders ?? []).find(({ path, leads }) => realFolder(path) !== leads);
+  if (other === undefined) return;
+  const { by, path, leads } = other;
+  const [typed, was, now] = [path, leads, realFolder(path)].map((one) => harmlessLine(one, MOST_CHARACTERS));
+  throw new Fault(
+    "would_widen",
+    `${typed}, which ${by} opens to ${engine.title}, led to ${was} when run ${handle} was started, and now leads to ${now}. ` +
+      "Put the folder itself back, then resume again; or start a new run.",
+    { facts: { handle, option: by, path } },
+  );
 }
 
 /** Whoever may write to such a file may give the next attempt more rights; the agent itself often may (I12). */
@@ -218,7 +244,12 @@ function assertSameFiles(engine: Engine, { handle, launch }: RunRecord, later: L
   );
   if (later.allowFiles === true || changed === undefined) return;
   const { by, path, sha256 } = changed;
-  const what = sha256 === null ? "was not there" : "had another content";
+  const what =
+    sha256 === null
+      ? "was not there"
+      : sha256.startsWith("uncomparable")
+        ? "could not be compared"
+        : "had another content";
   const accept = later.supervised === true ? "" : "; or give --allow-files if the change is yours";
   throw new Fault(
     "would_widen",

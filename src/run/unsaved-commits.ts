@@ -113,8 +113,11 @@ async function remotesOf(removal: Removal, git: Git, from: string): Promise<read
     const path = isFar ? null : realPath(resolve(from, local));
     if (path === null || isGoing(removal, path)) continue;
     // It may use objects of a directory that is removed.
-    if (repositoriesAt(path).some((one) => isGoing(removal, one))) continue;
-    ids.push(...((await refsOf(await openGit(removal.deps, path), [])) ?? []));
+    const repositories = repositoriesAt(path);
+    if (repositories.some((one) => isGoing(removal, one))) continue;
+    // Git goes into one without a checkout only by its name.
+    const named: Record<string, string> = repositories[0] === path ? { GIT_DIR: path } : {};
+    ids.push(...((await refsOf(await openGit(removal.deps, path, named), [])) ?? []));
   }
   return ids;
 }

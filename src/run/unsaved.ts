@@ -35,6 +35,7 @@ import {
   leadsBack,
   repositoriesOf,
 } from "./git.ts";
+import { isOwnPlace } from "./git/place.ts";
 import {
   cannotTell,
   commitsAtRisk,
@@ -81,6 +82,10 @@ async function atRisk(deps: Deps, run: RunRecord): Promise<string | null> {
   if (typeof place === "string") return place;
   const foreign = madeByOthers(place.gitDir);
   if (foreign !== null) return `git did not make ${foreign}`;
+  // Reprise died between making it and filling it, and no agent has been there.
+  const isUnfilled =
+    entriesOf(worktree).every(({ name }) => name === ".git") && !entriesOf(place.gitDir).some(isIndex);
+  if (run.attempts === 0 && isUnfilled) return null;
   const git = await openChecked(deps, worktree, { GIT_DIR: place.gitDir, GIT_WORK_TREE: worktree });
   const removal: Removal = {
     deps,
@@ -94,6 +99,7 @@ async function atRisk(deps: Deps, run: RunRecord): Promise<string | null> {
 /** The worktree's link to its repository, checked both ways. A string: why the link proves nothing. */
 function placeOf(tree: string, runDirectory: string, deps: Deps): Place | string {
   const doubt = `${join(tree, ".git")} no longer leads to the repository, so nothing shows what is saved elsewhere`;
+  if (!isOwnPlace(deps, tree)) return `${tree} is a link, so nothing shows what is saved elsewhere`;
   const gitDir = gitDirectoryOf(tree);
   if (gitDir === null) return doubt;
   const named = readSmallText(join(gitDir, "commondir"))?.trim() ?? "";

@@ -1,6 +1,5 @@
 /** The user's directories and programs that a run refers to: read, never written. */
 import { isUtf8 } from "node:buffer";
-import { createHash } from "node:crypto";
 import {
   accessSync,
   closeSync,
@@ -14,7 +13,7 @@ import {
   type Stats,
   statSync,
 } from "node:fs";
-import { dirname, join, resolve } from "node:path";
+import { dirname, resolve } from "node:path";
 import { isErrno } from "../core/errno.ts";
 import { Fault } from "../core/faults.ts";
 import { storageFault, openToRead } from "./files.ts";
@@ -124,7 +123,7 @@ export function realPath(path: string): string | null {
   }
 }
 
-const MAX_SMALL = 16 << 20;
+export const MAX_SMALL = 16 << 20;
 
 /** A regular file of at most 16 MiB. Null: missing or unreadable. */
 export function readSmallText(path: string | Buffer, encoding: "utf8" | "latin1" = "utf8"): string | null {
@@ -142,47 +141,6 @@ export function readSmallText(path: string | Buffer, encoding: "utf8" | "latin1"
     return bytes.toString(encoding, 0, readSync(fd, bytes, 0, bytes.length, 0));
   } finally {
     closeSync(fd);
-  }
-}
-
-const MAX_FILES = 1_000;
-
-/**
- * Digest (SHA-256) of a file, or of all files below a folder with their names, without a repository's data. `unchanged`
- * selects the relevant part of a file. Null: missing, unreadable, a file larger than 16 MiB, or more than 1000 files.
- */
-export function contentDigest(
-  path: string,
-  unchanged: (content: string) => string = (content) => content,
-): string | null {
-  const digest = (content: string) =>
-    createHash("sha256").update(Buffer.from(content, "latin1")).digest("hex");
-  const open = [""];
-  const files: string[] = [];
-  for (let name = open.pop(); name !== undefined; name = open.pop()) {
-    const real = realPath(join(path, name));
-    if (real === null && name === "") return null;
-    if (real !== null && isDirectory(real)) {
-      const below = namesIn(real);
-      if (below === null) return null;
-      open.push(...below.filter((one) => one !== ".git").map((one) => join(name, one)));
-    } else {
-      const content = real === null ? "" : readSmallText(real, "latin1");
-      if (content === null) return null;
-      if (name === "") return digest(unchanged(content));
-      files.push(JSON.stringify([name, digest(unchanged(content))]));
-    }
-    if (files.length + open.length > MAX_FILES) return null;
-  }
-  return digest(files.toSorted().join("\n"));
-}
-
-function namesIn(directory: string): readonly string[] | null {
-  try {
-    return readdirSync(directory);
-  } catch (error) {
-    if (isErrno(error)) return null;
-    throw error;
   }
 }
 

@@ -20,7 +20,6 @@ export {
 } from "./files.ts";
 export { type BundleEntry, writeBundle } from "./bundle.ts";
 export {
-  contentDigest,
   entriesOf,
   fileSize,
   fileStamp,
@@ -62,6 +61,7 @@ export {
 } from "./identity.ts";
 export {
   compareTree,
+  contentDigest,
   type FoundRepository,
   hashFile,
   isCache,

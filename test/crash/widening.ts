@@ -1,7 +1,12 @@
 /** P17: no later attempt of a run has more rights than its first. */
+import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { Fault } from "../../src/core/faults.ts";
-import type { AttemptRequest, Command } from "../../src/engines/engine.ts";
+import type { AttemptRequest, Command, Engine } from "../../src/engines/engine.ts";
 import { builtInEngine } from "../../src/engines/engines.ts";
+import type { RunRecord } from "../../src/core/records.ts";
+import { assertSameRights, withRightsFiles } from "../../src/run/launch.ts";
 import { recordedRights, rightsOf, wider } from "../hostile/engine-parsers.ts";
 import { type Lists, optionLists } from "../hostile/option-lists.ts";
 import type { Promised, Scale, Verdict } from "./promise.ts";
@@ -11,8 +16,15 @@ export const widening: Promised = {
   what: "later attempts with generated options",
   wrong: "got more rights than the first",
   means:
-    "However options are spelled, repeated and mixed, a resume, a fork and a fresh conversation have at most the rights of the first attempt, judged by the engine's own parser",
-  check: async ({ short, seed }: Scale) => tryLists(short ? 300 : 5_000, seed),
+    "However options are spelled, repeated and mixed, a resume, a fork and a fresh conversation have at most the rights of the first attempt, judged by the engine's own parser; a folder that an option opens, or that holds rules, is the same one",
+  check: async ({ short, seed }: Scale) => {
+    const [lists, places] = [tryLists(short ? 300 : 5_000, seed), trySwaps()];
+    return {
+      ...lists,
+      tried: lists.tried + places.tried,
+      broken: [...lists.broken, ...places.broken],
+    };
+  },
 };
 
 /** The session's id in each engine's form. */
@@ -102,6 +114,79 @@ function commandOf(id: string, ask: AttemptRequest): Command | null {
     return engine.command(ask);
   } catch (error) {
     if (error instanceof Fault) return null;
+    throw error;
+  }
+}
+
+/** Options that name a folder, `DIR`, in several spellings. */
+const NAMING: Readonly<Record<string, readonly string[]>> = {
+  codex: ["exec -C DIR", "exec --cd=DIR", "exec -CDIR", "exec --add-dir DIR"],
+  opencode: ["run --dir DIR", "run --dir=DIR"],
+  claude: ["--add-dir x DIR", "--add-dir=DIR", "--plugin-dir DIR", "--plugin-dir=x --plugin-dir=DIR"],
+  gemini: ["--include-directories DIR", "--includeDirectories=x,DIR", "--policy DIR", "--admin-policy=x,DIR"],
+  iflow: ["--include-directories DIR", "--add-dir=x,DIR"],
+};
+
+/** What an agent makes of the folder. */
+const SWAPS: Readonly<Record<string, (folder: string, other: string) => void>> = {
+  "a link to another folder": (folder, other) => {
+    renameSync(folder, `${folder}.old`);
+    symlinkSync(other, folder);
+  },
+  "a link in place of the folder above": (folder, other) => {
+    renameSync(join(folder, ".."), join(folder, "../../old"));
+    symlinkSync(join(other, ".."), join(folder, ".."));
+  },
+};
+
+/** Each way to name a folder with each way to put another one in its place. */
+export function trySwaps(): Pick<Verdict, "tried" | "broken"> {
+  const broken: string[] = [];
+  let tried = 0;
+  for (const [id, spellings] of Object.entries(NAMING)) {
+    for (const spelling of spellings) {
+      for (const [what, swap] of Object.entries(SWAPS)) {
+        tried += 1;
+        if (!isRefused(id, spelling, swap)) broken.push(`${id} ${spelling}: ${what} was followed`);
+      }
+    }
+  }
+  return { tried, broken };
+}
+
+function isRefused(id: string, spelling: string, swap: (folder: string, other: string) => void): boolean {
+  const engine = builtInEngine(id);
+  if (engine === undefined) throw new Error(`no engine ${id}`);
+  const cwd = mkdtempSync(join(tmpdir(), "reprise-swap-"));
+  try {
+    const [folder, other] = [join(cwd, "own/dir"), join(cwd, "other/dir")];
+    for (const [at, text] of [
+      [folder, "deny"],
+      [other, "allow"],
+    ] as const) {
+      mkdirSync(at, { recursive: true });
+      writeFileSync(join(at, "rules"), text);
+    }
+    const begun = {
+      handle: "1a2b3c4d",
+      cwd,
+      launch: { message: "hello", rights: [] },
+    } as unknown as RunRecord;
+    const run = withRightsFiles(engine, begun, spelling.replace("DIR", "own/dir").split(" "), {});
+    if (refuses(engine, run)) throw new Error(`${id} ${spelling} is refused although nothing changed`);
+    swap(folder, other);
+    return refuses(engine, run);
+  } finally {
+    rmSync(cwd, { recursive: true });
+  }
+}
+
+function refuses(engine: Engine, run: RunRecord): boolean {
+  try {
+    assertSameRights(engine, run, { env: {} });
+    return false;
+  } catch (error) {
+    if (error instanceof Fault) return true;
     throw error;
   }
 }

@@ -189,6 +189,14 @@ const FILES: readonly Way[] = [
     },
   },
   {
+    name: "a link in the worktree's place that leads to where it was moved",
+    hide({ repository, tree }) {
+      const elsewhere = join(repository, "..", "elsewhere");
+      renameSync(tree, elsewhere);
+      symlinkSync(elsewhere, tree);
+    },
+  },
+  {
     name: "a worktree that was moved, with a new file",
     hide(ground) {
       change(ground, "new.txt");

@@ -10,7 +10,7 @@ export const repositoryPrograms: Promised = {
   what: "settings of a repository that name a program",
   wrong: "started it",
   means:
-    "`start --isolate worktree`, `rm`, `prune`, `issues run` and `review` start no program that a repository's git settings, included files, attributes or hooks name",
+    "`start --isolate worktree`, `rm`, `prune`, `issues run` and `review` start no program that a repository's git settings, included files (also those for a worktree or a branch alone), attributes or hooks name",
   check,
 };
 
@@ -51,7 +51,10 @@ const HOOKS =
   "pre-commit prepare-commit-msg commit-msg post-commit post-checkout post-merge pre-merge-commit post-rewrite pre-auto-gc post-index-change reference-transaction fsmonitor-watchman".split(
     " ",
   );
-const PLACES = ["config", "included", "worktree"] as const;
+/** `gitdir` and `branch`: files that are included only in worktrees, or only on Reprise's branches. */
+const PLACES = ["config", "included", "worktree", "gitdir", "branch"] as const;
+const CONDITIONS = { gitdir: "gitdir:**/worktrees/**", branch: "onbranch:reprise/**" } as const;
+const isConditional = (place: (typeof PLACES)[number]) => place === "gitdir" || place === "branch";
 
 async function check({ progress }: Scale): Promise<Verdict> {
   const broken: string[] = [];
@@ -92,6 +95,8 @@ function plant(box: IssueBox, place: (typeof PLACES)[number]): string {
   const file = settingsFile(box, place);
   for (const [key, value] of [...settings, ...SWITCHES]) box.git("config", "--file", file, key, value);
   if (place === "included") box.git("config", "include.path", "included");
+  if (place === "gitdir" || place === "branch")
+    box.git("config", `includeIf.${CONDITIONS[place]}.path`, "included");
   if (place === "worktree") box.git("config", "extensions.worktreeConfig", "true");
   mkdirSync(join(box.cwd, ".git/info"), { recursive: true });
   attribute(box, "* filter=evil diff=evil merge=evil");
@@ -105,8 +110,8 @@ function plant(box: IssueBox, place: (typeof PLACES)[number]): string {
 }
 
 function settingsFile(box: IssueBox, place: (typeof PLACES)[number]): string {
-  const names = { config: "config", included: "included", worktree: "config.worktree" };
-  return join(box.cwd, ".git", names[place]);
+  const file = place === "config" ? "config" : place === "worktree" ? "config.worktree" : "included";
+  return join(box.cwd, ".git", file);
 }
 
 function attribute(box: IssueBox, lines: string): void {
@@ -123,8 +128,9 @@ async function provoke(box: IssueBox, place: (typeof PLACES)[number]): Promise<r
     return result;
   };
   // Nothing goes on without a filter that the repository requires, and the filter is not run either.
-  await must(2, "start", "demo", "hello", "--isolate", "worktree");
-  await must(2, ...box.batchArgs());
+  if (place !== "branch") await must(2, "start", "demo", "hello", "--isolate", "worktree");
+  // The checkout, by which a batch is judged, does not need a filter that is only named elsewhere.
+  if (!isConditional(place)) await must(2, ...box.batchArgs());
   box.git("config", "--file", settingsFile(box, place), "filter.evil.required", "false");
   const started = await box.json(["start", "demo", "hello @@write:new.txt", "--isolate", "worktree"]);
   await must(0, "prune", "--older-than", "1ms", "--dry-run");

@@ -10,6 +10,7 @@ import { assertAgentGone, assertAllRecorded, assertNoneUnknown, forgetLocks } fr
 import { assertKnownRecord } from "./refusals.ts";
 import type { ResumeOptions } from "./options.ts";
 import type { Watch } from "../attempt/job.ts";
+import { finishWorktree } from "../isolate.ts";
 import { recordedEnv } from "../launch.ts";
 import { assertNoChoice, clearAfterDead, leaseRun, type RunLease } from "../leases.ts";
 import { forkedRun, newRunId, recordRun } from "../new-run.ts";
@@ -32,6 +33,7 @@ export async function resumeRun(deps: Deps, request: ResumeRequest, watch: Watch
   return hold.untilFinished(async () => {
     const current = await readyForNext(deps, found, hold);
     assertNext(current, request.asAttempt);
+    await finishWorktree(deps, current);
     const prepared = await prepareResume(deps, current, request);
     const { setup, plan } = prepared;
     if (plan.do === "continue") {
