@@ -6,8 +6,8 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { readmeWith } from "../conformance/report.ts";
 import { COMMANDS } from "../src/cli/commands.ts";
-import type { Declaration, Family } from "../src/cli/define.ts";
-import { isFamily } from "../src/cli/dispatch.ts";
+import type { Declaration, CommandGroup } from "../src/cli/define.ts";
+import { isGroup } from "../src/cli/dispatch.ts";
 import { flagsText, usageOf } from "../src/cli/parse.ts";
 import { FAULTS } from "../src/core/faults.ts";
 import type { Result } from "../test/crash/promise.ts";
@@ -135,11 +135,11 @@ async function commandPage(): Promise<string> {
   return between(listed, "reference", (await referenceOf(COMMANDS)).join("\n\n"));
 }
 
-async function referenceOf(commands: Family["commands"]): Promise<readonly string[]> {
+async function referenceOf(commands: CommandGroup["commands"]): Promise<readonly string[]> {
   const sections: string[] = [];
-  for (const { load } of Object.values(commands)) {
-    const declared = await load();
-    if (isFamily(declared)) sections.push(...(await referenceOf(declared.commands)));
+  for (const entry of Object.values(commands)) {
+    const declared = await entry.load();
+    if (isGroup(declared)) sections.push(...(await referenceOf(declared.commands)));
     else sections.push(sectionOf(declared));
   }
   // `agent logs` is `logs`.

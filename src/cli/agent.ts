@@ -1,10 +1,10 @@
 /** `reprise agent …`: supervised agents. `logs` and `attach` are those of any run. */
-import type { Family } from "./define.ts";
+import type { CommandGroup } from "./define.ts";
 
 const act = () => import("./agent-act.ts");
 const look = () => import("./agent-look.ts");
 
-export const command: Family = {
+export const command: CommandGroup = {
   name: "agent",
   summary: "Supervised agents, defined by a runbook (docs/runbooks.md).",
   commands: {

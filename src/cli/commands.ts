@@ -1,7 +1,7 @@
 /** All commands: what each is for, and the file that declares and runs it, loaded only when needed. */
-import type { Family } from "./define.ts";
+import type { CommandGroup } from "./define.ts";
 
-export const COMMANDS: Family["commands"] = {
+export const COMMANDS: CommandGroup["commands"] = {
   start: {
     summary: "start an agent and record everything it does",
     load: async () => (await import("./start.ts")).command,

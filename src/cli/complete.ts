@@ -1,8 +1,8 @@
 /** The words that can stand at the end of a command line, from the declarations and, for values, from the records. */
 import type { Context } from "./context.ts";
 import { COMMANDS } from "./commands.ts";
-import type { Argument, Declaration, Family, Option, ValueSource } from "./define.ts";
-import { entryOf, isFamily } from "./dispatch.ts";
+import type { Argument, Declaration, CommandGroup, Option, ValueSource } from "./define.ts";
+import { entryOf, isGroup } from "./dispatch.ts";
 import { flagOf } from "./parse.ts";
 
 /** `words`: the command line without `reprise`; the last word is the one to complete. */
@@ -17,21 +17,21 @@ async function candidates(
   current: string,
   context: Context,
 ): Promise<readonly string[]> {
-  let commands: Family["commands"] = COMMANDS;
+  let commands: CommandGroup["commands"] = COMMANDS;
   for (const [at, word] of before.entries()) {
     if (at === 0 && word === "help") continue;
     // `agent --json list`
     const entry = entryOf(commands, word);
     if (entry === undefined) return [];
     const declared = await entry.load();
-    if (!isFamily(declared)) return inCommand(declared, before.slice(at + 1), current, context);
+    if (!isGroup(declared)) return inCommand(declared, before.slice(at + 1), current, context);
     commands = declared.commands;
   }
   const more = before.length === 0 ? ["help", "--help", "--version"] : ["--help"];
   return [...described(commands), ...more];
 }
 
-const described = (commands: Family["commands"]) =>
+const described = (commands: CommandGroup["commands"]) =>
   Object.entries(commands).map(([name, { summary }]) => `${name}\t${summary}`);
 
 async function inCommand(

@@ -10,7 +10,7 @@ import {
   listPipelines,
   readDaemonLog,
 } from "../supervisor/supervisor.ts";
-import { count, defineCommand, type Family, JSON_FLAG, withValue } from "./define.ts";
+import { count, defineCommand, type CommandGroup, JSON_FLAG, withValue } from "./define.ts";
 
 const start = defineCommand({
   name: "daemon start",
@@ -99,7 +99,7 @@ const logs = defineCommand({
   },
 });
 
-export const command: Family = {
+export const command: CommandGroup = {
   name: "daemon",
   summary:
     "The daemon that supervises agents. The first command that needs it starts it; agents keep running without it.",

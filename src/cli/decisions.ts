@@ -16,11 +16,11 @@ import {
   lateAnswerFault,
 } from "../supervisor/supervisor.ts";
 import type { Context, Terminal } from "./context.ts";
-import { type Argument, defineCommand, type Family, flag, JSON_FLAG, withValue } from "./define.ts";
+import { type Argument, defineCommand, type CommandGroup, flag, JSON_FLAG, withValue } from "./define.ts";
 import { readMessage } from "./message.ts";
 import { age, labelled, printTable, widthLimit } from "./words.ts";
 
-export const command: Family = {
+export const command: CommandGroup = {
   name: "decisions",
   summary: "Questions from agents that need your answer (docs/daemon.md).",
   commands: {

@@ -100,7 +100,7 @@ export interface Call<A extends Arguments, O extends Options> {
 }
 
 /** A command without the types of its arguments and options, for help, reference and completion. */
-export interface Command {
+export interface DeclaredCommand {
   readonly name: string;
   readonly summary: string;
   readonly usage?: string;
@@ -119,10 +119,10 @@ export interface Command {
 }
 
 /** A declaration without the code that runs. */
-export type Declaration = Omit<Command, "execute">;
+export type Declaration = Omit<DeclaredCommand, "execute">;
 
 /** A command with subcommands: `reprise agent run`. */
-export interface Family {
+export interface CommandGroup {
   readonly name: string;
   readonly summary: string;
   readonly commands: Readonly<Record<string, Entry>>;
@@ -136,7 +136,7 @@ export interface Family {
 /** A command as its parent lists it. */
 export interface Entry {
   readonly summary: string;
-  load(): Promise<Command | Family>;
+  load(): Promise<DeclaredCommand | CommandGroup>;
 }
 
 interface Spec<A extends Arguments, O extends Options> extends Omit<Declaration, "args" | "options"> {
@@ -149,8 +149,8 @@ interface Spec<A extends Arguments, O extends Options> extends Omit<Declaration,
 export function defineCommand<const A extends Arguments = {}, const O extends Options = {}>({
   run,
   ...spec
-}: Spec<A, O>): Command {
-  const command: Command = {
+}: Spec<A, O>): DeclaredCommand {
+  const command: DeclaredCommand = {
     ...spec,
     args: spec.args ?? {},
     options: spec.options ?? {},

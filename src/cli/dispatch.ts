@@ -2,25 +2,26 @@
 import { Fault } from "../core/faults.ts";
 import { shellLine } from "../lib/shell.ts";
 import type { Context } from "./context.ts";
-import type { Command, Entry, Family } from "./define.ts";
+import type { DeclaredCommand, Entry, CommandGroup } from "./define.ts";
 import { HelpShown, listHelp } from "./parse.ts";
 import { ALIASES, meant } from "./synonyms.ts";
 
-export const isFamily = (declared: Command | Family): declared is Family => "commands" in declared;
+export const isGroup = (declared: DeclaredCommand | CommandGroup): declared is CommandGroup =>
+  "commands" in declared;
 
 /** The command with this name or alias. */
-export function entryOf(commands: Family["commands"], name: string): Entry | undefined {
+export function entryOf(commands: CommandGroup["commands"], name: string): Entry | undefined {
   const known =
     Object.hasOwn(commands, name) || !Object.hasOwn(ALIASES, name) ? name : (ALIASES[name] ?? name);
   return Object.hasOwn(commands, known) ? commands[known] : undefined;
 }
 
 export async function execute(
-  declared: Command | Family,
+  declared: DeclaredCommand | CommandGroup,
   args: readonly string[],
   context: Context,
 ): Promise<number> {
-  if (!isFamily(declared)) return declared.execute(args, context);
+  if (!isGroup(declared)) return declared.execute(args, context);
   const { alone, commands } = declared;
   const [name, ...rest] = args;
   const isHelp = name === "--help" || name === "-h";
@@ -42,7 +43,7 @@ export async function execute(
   return execute(await entry.load(), args.toSpliced(at, 1), context);
 }
 
-function unknownSubcommand(family: Family, name: string, rest: readonly string[]): Fault {
+function unknownSubcommand(family: CommandGroup, name: string, rest: readonly string[]): Fault {
   const near = meant(name, Object.keys({ ...family.commands, ...family.elsewhere }));
   const hint =
     near === null
@@ -55,7 +56,7 @@ function unknownSubcommand(family: Family, name: string, rest: readonly string[]
   );
 }
 
-function helpOf({ name, summary, commands, alone, examples }: Family): string {
+function helpOf({ name, summary, commands, alone, examples }: CommandGroup): string {
   const isDefault = (word: string) => (word === alone ? " (default)" : "");
   const entries = Object.entries(commands).map(([word, entry]) => [
     word,
@@ -65,7 +66,7 @@ function helpOf({ name, summary, commands, alone, examples }: Family): string {
     name,
     summary,
     usage: "<verb> [options]",
-    commands: Object.fromEntries(entries) as Family["commands"],
+    commands: Object.fromEntries(entries) as CommandGroup["commands"],
     examples,
     after: [`See \`reprise ${name} <verb> --help\` for details.`],
   });

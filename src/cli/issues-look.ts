@@ -12,7 +12,7 @@ import {
   issueArgument,
   load,
   open,
-  type Past,
+  type PastBatch,
   placeOf,
   printGates,
   printGoOn,
@@ -103,7 +103,7 @@ function printIssue(context: Context, issue: Issue): void {
 }
 
 /** For an issue that the source does not have: its last run still exists. */
-function withRun(fault: Fault, history: readonly Past[]): Fault {
+function withRun(fault: Fault, history: readonly PastBatch[]): Fault {
   const handle = history.find((past) => past.handle !== null)?.handle;
   if (handle === undefined || handle === null) return fault;
   const more = `Its last run was ${handle}: reprise show ${handle}`;
@@ -124,7 +124,7 @@ export const sessions = defineCommand({
   examples: ["reprise issues sessions", "reprise issues sessions a-12 --json"],
   run: async ({ args: { issue: id }, options, reply }, context) => {
     const { deps, root } = await open(context, options);
-    const found: Past[] = [];
+    const found: PastBatch[] = [];
     for (const past of historyOf(deps, root)) {
       if (past.session_id === null || (id !== undefined && past.issue !== id)) continue;
       const actual = await shownRecord(deps, past);

@@ -66,15 +66,15 @@ export async function load(
   return issues;
 }
 
-export interface Past extends IssueRecord {
+export interface PastBatch extends IssueRecord {
   readonly issue: string;
   readonly batch: string;
 }
 
 /** Newest first. */
-export function historyOf(deps: Deps, root: string): readonly Past[] {
+export function historyOf(deps: Deps, root: string): readonly PastBatch[] {
   const live = liveBatch(deps, root);
-  const found: Past[] = [];
+  const found: PastBatch[] = [];
   for (const { issues, file, run_id: runId } of batchHistory(deps, root).batches()) {
     for (const [issue, record] of Object.entries(issues))
       found.push({ issue, batch: file.replace(/\.json$/, ""), ...seen(record, runId === live) });
@@ -102,7 +102,7 @@ const STATE_PAINT = {
 
 export function printHistory(
   context: Context,
-  history: readonly Past[],
+  history: readonly PastBatch[],
   nowMs: number,
   mayGo?: readonly string[],
 ): void {
@@ -113,7 +113,7 @@ export function printHistory(
 }
 
 /** For each issue the last gate result, if it failed. */
-export function printGates(context: Context, history: readonly Past[]): void {
+export function printGates(context: Context, history: readonly PastBatch[]): void {
   const newest = [...new Map(history.toReversed().map((past) => [past.issue, past])).values()];
   const failed = newest.map(({ issue, gate }) => ({
     id: issue,

@@ -1,10 +1,10 @@
 /** `reprise issues …`: a batch of issues, each a separate run. */
-import type { Family } from "./define.ts";
+import type { CommandGroup } from "./define.ts";
 
 const look = () => import("./issues-look.ts");
 const batches = () => import("./issues-batches.ts");
 
-export const command: Family = {
+export const command: CommandGroup = {
   name: "issues",
   summary: "Let agents work on the issues of this repository, one conversation per issue (docs/issues.md).",
   commands: {

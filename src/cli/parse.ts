@@ -11,7 +11,7 @@ export type { Command as Parser } from "commander";
 /** Thrown after printing help: nothing is left to do. */
 export class HelpShown extends Error {}
 
-export interface Parsed {
+export interface ParsedArgs {
   readonly args: Readonly<Record<string, string | readonly string[] | undefined>>;
   readonly options: Readonly<Record<string, unknown>>;
   readonly rest: readonly string[] | null;
@@ -19,7 +19,7 @@ export interface Parsed {
 }
 
 /** Every mistake becomes a usage fault. */
-export async function parseCommand(command: Declaration, given: readonly string[]): Promise<Parsed> {
+export async function parseCommand(command: Declaration, given: readonly string[]): Promise<ParsedArgs> {
   const dashes = command.dashes === undefined ? -1 : given.indexOf("--");
   const rest = dashes === -1 ? null : given.slice(dashes + 1);
   const before = dashes === -1 ? given : given.slice(0, dashes);
@@ -45,7 +45,7 @@ export function parseOptions<O extends Options>(
   return parser.opts<OptionsOf<O>>();
 }
 
-function argumentsIn({ args, excess }: Declaration, words: readonly string[]): Parsed["args"] {
+function argumentsIn({ args, excess }: Declaration, words: readonly string[]): ParsedArgs["args"] {
   const specs = Object.entries(args);
   if (excess !== undefined && words.length > specs.length) throw new Fault("usage", excess);
   return Object.fromEntries(

@@ -23,12 +23,12 @@ import {
 import { asksWords, isSupervised, UNSUPERVISED, wayWords, withQuestions } from "./agent-look.ts";
 import { readVars, VAR } from "./agent-run.ts";
 import type { Terminal } from "./context.ts";
-import { defineCommand, type Family, flag, JSON_FLAG, type Argument } from "./define.ts";
+import { defineCommand, type CommandGroup, flag, JSON_FLAG, type Argument } from "./define.ts";
 import { engineTraits } from "./runbook.ts";
 import { workingDirectory } from "./start.ts";
 import { age, labelled, printTable, shortPath, widthLimit } from "./words.ts";
 
-export const command: Family = {
+export const command: CommandGroup = {
   name: "pipeline",
   summary: "Commands and agents that run in order, defined by a runbook (docs/runbooks.md).",
   commands: {

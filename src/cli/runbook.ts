@@ -13,10 +13,10 @@ import { allEngines } from "../run/engine-setup.ts";
 import { type Engines, explainTrigger, findRunbooks, hasErrors, openRunbook } from "../runbooks/runbooks.ts";
 import type { Problem, Runbook, RunbookPlace } from "../runbooks/runbooks.ts";
 import { type Context, paint, type Terminal } from "./context.ts";
-import { defineCommand, type Family, JSON_FLAG, repeatable } from "./define.ts";
+import { defineCommand, type CommandGroup, JSON_FLAG, repeatable } from "./define.ts";
 import { shortPath, widthLimit } from "./words.ts";
 
-export const command: Family = {
+export const command: CommandGroup = {
   name: "runbook",
   summary: "Check runbooks, list their definitions, explain their reactions. Starts nothing.",
   commands: {

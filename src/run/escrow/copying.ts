@@ -10,9 +10,9 @@ import { continuesFile, lastCopyOf, sameFile } from "./copies.ts";
 import { damageOf } from "./look-up.ts";
 import type { Deps } from "../deps.ts";
 import type { EngineSetup } from "../engine-setup.ts";
-import { type NotTaken, type SessionPlace, type Sources, sourcesOf } from "./sources.ts";
+import { type NotTaken, type LinkedSession, type Sources, sourcesOf } from "./sources.ts";
 
-interface Copying extends SessionPlace {
+interface Copying extends LinkedSession {
   /** Also what is shorter than in the last copy. */
   readonly asIs?: true;
 }

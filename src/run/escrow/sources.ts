@@ -20,7 +20,7 @@ import { sessionFiles, sessionFilesWith } from "../../drivers/drivers.ts";
 import type { Engine } from "../../engines/engine.ts";
 import { copiesOf } from "./copies.ts";
 
-export interface SessionPlace {
+export interface LinkedSession {
   readonly engine: Engine;
   readonly home: string;
   readonly run: RunRecord;
@@ -44,7 +44,7 @@ export interface Sources {
 }
 
 /** The engine's own files; where they were lost, cut short or replaced while the agent worked, what our links hold of them. */
-export async function sourcesOf(place: SessionPlace): Promise<Sources | NotTaken> {
+export async function sourcesOf(place: LinkedSession): Promise<Sources | NotTaken> {
   const { engine, home, run, session } = place;
   if (!engine.can.readStore) return NOTHING;
   const located = await engine.locate(session, { home, cwd: run.cwd }, sessionFiles());
@@ -84,7 +84,7 @@ function asItIs(whole: readonly LivePiece[]): Whole {
 
 /** What the engine itself would not take for a conversation is not worth a copy. */
 async function usable(
-  { engine, home, run, session }: SessionPlace,
+  { engine, home, run, session }: LinkedSession,
   path: string,
   wholes: readonly (readonly LivePiece[])[],
 ): Promise<readonly Whole[]> {
