@@ -1,14 +1,18 @@
 /**
- * Docs and test names are plain English: no phrase of the table below comes back, and the prose of docs is wrapped. Code
- * blocks, inline code, tables (for their width) and generated parts are exempt, since other files decide on their text.
+ * Docs, messages, help, comments and test names are plain English: no phrase of the table below comes back, and the prose
+ * of docs is wrapped. Code blocks, inline code, tables (for their width) and generated parts are exempt, since other
+ * files decide on their text.
  */
 import { readdirSync, readFileSync } from "node:fs";
+import { parseSync } from "oxc-parser";
 import { expect, test } from "vitest";
+import { nodesIn } from "./hostile/expressions.ts";
 import { testNamesOf } from "./test-names.ts";
 
 /** Pages that the rules cover. Add a page here once it follows them. */
 const PAGES = [
   "AGENTS.md",
+  "CHANGELOG.md",
   "CONTRIBUTING.md",
   "README.md",
   "SECURITY.md",
@@ -21,7 +25,6 @@ const PAGES = [
   "docs/adr/0006-truth.md",
   "docs/adr/0007-owners.md",
   "docs/adr/0008-supervisor.md",
-  "docs/adr/0009-validation.md",
   "docs/architecture.md",
   "docs/cli.md",
   "docs/config.md",
@@ -209,4 +212,62 @@ test.each([
   ["data of a table", 'test.each(["one that waits"])("%j is named", () => {});'],
 ])("a phrase is allowed in %s", (_, source) => {
   expect(nameHits("a.test.ts", source)).toEqual([]);
+});
+
+/** Natural in a message ("puts back what is missing", "before anything was said"), vague in a comment. */
+const ONLY_IN_COMMENTS = new Set(["what is", "(?:is|are|was|were) said"]);
+
+/** Messages and help of at least two words, and comments. `start`: where each begins in the file. */
+function writingIn(file: string, source: string) {
+  const { program, comments } = parseSync(file, source);
+  const texts = nodesIn(program).flatMap((node) => {
+    if (node.type === "TemplateElement")
+      return [[node.start, (node["value"] as { raw: string }).raw] as const];
+    return node.type === "Literal" && typeof node["value"] === "string"
+      ? [[node.start, node["value"]] as const]
+      : [];
+  });
+  const messages = texts.filter(([, text]) => /\w\s+\w/.test(text));
+  return [
+    ...messages.map(([start, text]) => ({ start, text, isComment: false })),
+    ...comments.map(({ start, value }) => ({
+      start,
+      text: value.replaceAll(/\n\s*\*/g, "\n").replaceAll(/`[^`\n]*`/g, "``"),
+      isComment: true,
+    })),
+  ];
+}
+
+function writingHits(file: string, source: string): readonly string[] {
+  const lineOf = (start: number) => source.slice(0, start).split("\n").length;
+  return writingIn(file, source).flatMap(({ start, text, isComment }) =>
+    PHRASES.filter(([phrase]) => isComment || !ONLY_IN_COMMENTS.has(phrase)).flatMap(([phrase, instead]) =>
+      [...text.matchAll(pattern(phrase))].map(
+        ([hit]) => `${file}:${lineOf(start)}: "${hit}"; write: ${instead}`,
+      ),
+    ),
+  );
+}
+
+test("no message, help text or comment of the product has a phrase of the table", () => {
+  const files = readdirSync("src", { recursive: true, encoding: "utf8" })
+    .filter((name) => name.endsWith(".ts") && !name.endsWith(".test.ts") && !name.includes("fixtures/"))
+    .map((name) => `src/${name}`);
+  expect(files.length).toBeGreaterThan(200);
+  expect(files.toSorted().flatMap((file) => writingHits(file, readFileSync(file, "utf8")))).toEqual([]);
+});
+
+test.each([
+  ["a message", 'fail("one that waits");'],
+  ["a message with values", "fail(`one that ${verb} waits`);"],
+  ["a comment", "/** The run, and one that waits. */"],
+  ["a comment of two lines", "/**\n * The run, and one\n * that waits. */"],
+])("a phrase is found in %s", (_, source) => {
+  expect(writingHits("a.ts", source)).toEqual([
+    expect.stringMatching(/^a\.ts:1: "one\s+that"; write: name the thing$/),
+  ]);
+});
+
+test("a phrase is allowed in a quotation inside a comment, and in a name", () => {
+  expect(writingHits("a.ts", "/** Writes `one that waits`. */ const whoever = 1;")).toEqual([]);
 });

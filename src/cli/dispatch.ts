@@ -1,4 +1,4 @@
-/** Runs a declared command: finds the subcommand of a family, and says what was meant if there is none. */
+/** Runs a declared command: finds the subcommand of a group, and suggests one for an unknown name. */
 import { Fault } from "../core/faults.ts";
 import { shellLine } from "../lib/shell.ts";
 import type { Context } from "./context.ts";

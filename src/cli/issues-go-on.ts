@@ -187,7 +187,7 @@ export const earlierJson = ({ batch, ids, goOn }: Earlier) => ({
   resume: goOn.command,
 });
 
-/** What is left of the newest batch, now that it is over. */
+/** The unfinished part of the newest batch, which has ended. */
 export interface BatchRemainder {
   /** What earlier batches left, and it did not touch. */
   readonly earlier: readonly Earlier[];
@@ -311,7 +311,7 @@ export function neededByIssue(deps: Deps): (run: RunRecord) => Promise<string | 
     for (const batch of batches) {
       const entry = Object.hasOwn(batch.issues, id) ? batch.issues[id] : undefined;
       if (entry === undefined || entry.engine !== agentName || entry.handle === null) continue;
-      // An issue that was begun anew has another run.
+      // An issue that started over has another run.
       if (entry.handle !== handle) return null;
       const root = batch.repo_path;
       const found = sources.get(root);
@@ -323,7 +323,7 @@ export function neededByIssue(deps: Deps): (run: RunRecord) => Promise<string | 
           : present.issues.some((one) => one.id === id && one.status === "in_progress");
       if (!isOpen) return null;
       const { command } = goOnWith(batch, wordsFor(batch, [id]), { place: root, config: deps.config });
-      return `issue ${harmlessLine(id, 100)} is in progress and goes on in it. Close the issue or set it to open first, or add --discard-work: the issue then begins anew. To go on with it: ${command}`;
+      return `issue ${harmlessLine(id, 100)} is in progress and goes on in it. Close the issue or set it to open first, or add --discard-work: the issue then starts over. To go on with it: ${command}`;
     }
     return null;
   };

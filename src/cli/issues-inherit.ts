@@ -87,7 +87,7 @@ export function inherit(
     throw new Fault(
       "usage",
       `Batch ${harmlessLine(last.run_id, 40)} was started with a secret in its native options. Reprise does not store secrets, so what it began cannot be resumed. ` +
-        "To begin an issue of it anew, set the issue's status to open, set the secret in the environment, and type: reprise issues run",
+        "To start an issue of it over, set the issue's status to open, set the secret in the environment, and type: reprise issues run",
     );
   if (optionWords(taken, []).some(isHidden))
     throw new Fault(

@@ -183,7 +183,7 @@ async function look(path: string, files: SessionFiles): Promise<Look> {
   };
 }
 
-/** Whole lines of Claude's own (`queue-operation` and others), and perhaps one that was cut off. */
+/** Whole lines that Claude writes for itself (`queue-operation` and others), and perhaps a torn last line. */
 function isPreface(head: string): boolean {
   const lines = head.split("\n").slice(0, -1);
   return lines.length > 0 && lines.every((line) => stringIn(parseObject(line), "type") !== undefined);

@@ -1,5 +1,5 @@
 /**
- * Prompts about an issue, and what is new in it since the last prompt. The issue's text is untrusted: cut to a limit and
+ * Prompts about an issue, and the news in it since the last prompt. The issue's text is untrusted: cut to a limit and
  * without invisible characters.
  */
 import { createHash } from "node:crypto";

@@ -7,7 +7,7 @@ import type { AttemptRequest, Located } from "../engines/engine.ts";
 
 export interface SettledSession {
   readonly session: SeenSession | null;
-  /** More than one id was seen and the store could not confirm more than the one that stays. */
+  /** More than one id was seen and the store confirms no other id than the kept one. */
   readonly mismatch: boolean;
 }
 
@@ -21,7 +21,7 @@ export function observe(seen: readonly SeenSession[], next: SeenSession): readon
 }
 
 /**
- * The ids one attempt saw → the one that counts. Ids that the store confirms (present, written in this attempt,
+ * The ids of one attempt → the id that counts. Ids that the store confirms (present, written in this attempt,
  * same directory) win, the last of them; where the store cannot tell, the first id stays.
  */
 export function settle(seen: readonly SeenSession[], confirmed: ReadonlySet<string>): SettledSession {
@@ -71,7 +71,7 @@ export function sessionOf(field: string, seen: SeenSession | null, before: Sessi
   return { field, value: seen.value, source: seen.source, verifiedAt: seen.verifiedAt };
 }
 
-/** Distinct ids of a run, newest first, for walking back to one that the engine still has. */
+/** Distinct ids of a run, newest first, for walking back to an id that the engine still has. */
 export function candidates(sessions: readonly SeenSession[], current: Session): readonly string[] {
   const own = sessions.filter((one) => one.foreign === undefined);
   const newestFirst = own.map((one) => one.value).toReversed();

@@ -237,7 +237,7 @@ function assertSameOpened(engine: Engine, { handle, launch }: RunRecord): void {
   );
 }
 
-/** Whoever may write to such a file may give the next attempt more rights; the agent itself often may (I12). */
+/** A process that may write to such a file can give the next attempt more rights. The agent often may (I12). */
 function assertSameFiles(engine: Engine, { handle, launch }: RunRecord, later: LaterEnv): void {
   const changed = (launch.files ?? []).find(
     ({ path, sha256 }) => contentDigest(path, engine.rulesEnv?.unchanged) !== sha256,

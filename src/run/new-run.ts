@@ -79,7 +79,7 @@ export interface ForkRequest {
 }
 
 /**
- * The run of a fork: the parent's place, options and rights (I12), and a conversation of its own. The parent's session
+ * The run of a fork: the parent's place, options and rights (I12), and a separate conversation. The parent's session
  * is not among its sessions, so no later resume can go back to it.
  */
 export function forkedRun(

@@ -65,7 +65,7 @@ async function asRecorded(deps: Deps, row: RunRecord): Promise<RunRecord> {
     deps.log.warn(`the index was older than the directory of run ${row.handle}, which was taken instead.`);
     return found;
   } catch (error) {
-    // Code that needs the record reports one that is damaged or was written by a newer Reprise.
+    // Code that needs the record reports a damaged record and a record of a newer Reprise.
     if (error instanceof Fault && !error.code.startsWith("index_")) return row;
     throw error;
   }

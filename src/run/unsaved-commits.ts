@@ -59,7 +59,7 @@ export function refsIn(
   return openGit(deps, gitDir, { GIT_DIR: gitDir }).then((git) => refsOf(git, under));
 }
 
-/** Without symbolic refs: one may lead into what is removed, and what it leads to elsewhere is itself a ref. */
+/** Without symbolic refs: such a ref may lead into the removed worktree, and its target elsewhere is itself a ref. */
 async function refsOf(git: Git, under: readonly string[]): Promise<readonly string[] | null> {
   const format = "--format=%(objectname) %(symref)";
   const { code, stdout } = await git(["for-each-ref", format, ...under], { maxBytes: MOST_LISTED });
@@ -166,7 +166,7 @@ export async function commitsAtRisk(
   return left.length === 0 ? null : onNoBranch(`in ${common} since this run began`, left);
 }
 
-/** What goes with a worktree: where its HEAD has been, refs of its own, and what an unfinished rebase remembers. */
+/** What goes with a worktree: the past places of its HEAD, its private refs, and the notes of an unfinished rebase. */
 export async function ownIds(git: Git, gitDir: string): Promise<readonly string[]> {
   const ids = idsBelow(gitDir);
   // A table of refs is no text.

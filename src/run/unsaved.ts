@@ -214,7 +214,7 @@ async function repositoryAtRisk(
   // Git gets the path of the repository as text.
   if (!isUtf8(path) || gitDir === undefined || gitDir === null || common === null || common === undefined)
     return doubt;
-  // Also where there is none: a setting may name a checkout that is gone.
+  // Even without a checkout: a setting may name a checkout that is gone.
   const git = await openChecked(removal.deps, tree, { GIT_DIR: gitDir, GIT_WORK_TREE: tree });
   const place = { tree, gitDir, common };
   const goes = isGoing(removal, common);

@@ -131,7 +131,7 @@ function missing(path: string): Fault {
   return new Fault("record_damaged", what, { facts: { path, why } });
 }
 
-/** What is known of a file of `escrow/`, as if it were a copy. */
+/** Describes a file of `escrow/` as if it were a copy. */
 export async function describeCopy(path: string, restoreTo: string): Promise<EscrowFile> {
   const fd = openOwn(path);
   if (fd === null) throw missing(path);

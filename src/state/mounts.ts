@@ -84,7 +84,7 @@ export function otherNames(
 /** Paths have one character per byte. */
 interface Mount {
   readonly device: string;
-  /** What is mounted, as a path on the device. */
+  /** The mounted directory, as a path on the device. */
   readonly root: string;
   readonly point: string;
 }

@@ -257,7 +257,7 @@ const MOST_BYTES = 128 << 20;
 type Part = (content: string) => string;
 
 /**
- * SHA-256 of a file, or of all files below a folder with their names, without a repository's data. `unchanged` selects the relevant
+ * The SHA-256 digest of a file, or of all files below a folder with their names, without a repository's data. `unchanged` selects the relevant
  * part of a file of at most 16 MiB. What cannot be compared (too many entries, a pipe, a socket, no right to read it) has another
  * digest each time, which begins with "uncomparable". Null: missing, or a device.
  */

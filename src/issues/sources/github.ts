@@ -52,7 +52,7 @@ export async function openGitHubIssues(repository: Repository, options: HttpOpti
       return true;
     },
     async close(id, reason) {
-      // Whoever died between comment and close has said it already.
+      // A batch that died between comment and close has left the comment.
       if (!(await isSaid(client, at(id), reason)))
         await client.ask(`POST ${ISSUE}/comments`, { ...at(id), body: reason });
       await client.ask(`PATCH ${ISSUE}`, { ...at(id), state: "closed", state_reason: "completed" });

@@ -62,7 +62,7 @@ function open(
 
 /** Processes that no signal reaches keep working. That is reported and recorded, and the attempt lasts as long as its agent. */
 export function noteUnheard({ log }: Deps, ledger: Ledger, pids: readonly number[]): void {
-  const what = `the agent was told to stop, but ${cannotBeEnded(pids)}`;
+  const what = `Reprise told the agent to stop, but ${cannotBeEnded(pids)}`;
   log.warn(what);
   const { diagnostics } = ledger.attempt;
   if (!diagnostics.includes(what)) ledger.save({ attempt: { diagnostics: [...diagnostics, what] } });

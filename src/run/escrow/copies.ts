@@ -249,7 +249,7 @@ async function continuesAll(run: RunRecord, copy: Escrow, located: Located): Pro
 export function ownPath(run: RunRecord, { files }: Escrow, located: Located): string | undefined {
   if (located.state === "present") return located.files[0]?.path;
   if (located.state !== "unusable") return undefined;
-  // The unreadable file may be one that the session depends on.
+  // The session may depend on the unreadable file.
   const [own, ...others] = files.map(({ restoreTo }) => placeIn(run, restoreTo));
   return others.includes(located.path) ? own : located.path;
 }

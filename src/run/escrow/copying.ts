@@ -13,7 +13,7 @@ import type { EngineSetup } from "../engine-setup.ts";
 import { type NotTaken, type LinkedSession, type Sources, sourcesOf } from "./sources.ts";
 
 interface Copying extends LinkedSession {
-  /** Also what is shorter than in the last copy. */
+  /** Copies files that are shorter than in the last copy as well. */
   readonly asIs?: true;
 }
 
@@ -114,7 +114,7 @@ async function lacksPart(run: RunRecord, before: Escrow | null, escrow: Escrow):
 export interface Exporting {
   readonly run: RunRecord;
   readonly session: string;
-  /** Also what is shorter than in the last copy. */
+  /** Copies files that are shorter than in the last copy as well. */
   readonly asIs?: true;
   /** Cancels the export. */
   readonly signal?: AbortSignal;

@@ -21,7 +21,7 @@ interface OnlyCopy {
   readonly why: string;
   /** What puts the copy back, and what that leads to, as a sentence without its end. */
   readonly way: string;
-  /** What is lost with the run. */
+  /** The loss, if the run goes. */
   readonly lost: string;
 }
 
@@ -52,7 +52,7 @@ export async function conversationAtRisk(deps: Deps, run: RunRecord): Promise<On
   return { why: `${why}, and a copy of it is in the run's directory`, way, lost: named };
 }
 
-/** A session that lies in what is removed: the engine's home, or a link in it, leads into the run's directory. */
+/** A session inside the removed directories: the engine's home, or a link in it, leads into the run's directory. */
 async function sessionInside(engine: Engine, run: RunRecord, home: string): Promise<OnlyCopy | null> {
   const gitDirectory = gitDirectoryOf(join(run.runDirectory, "worktree"));
   const goes = [run.runDirectory, ...(gitDirectory === null ? [] : [gitDirectory])].flatMap(namesOf);
@@ -109,7 +109,7 @@ async function wayBackTo(engine: Engine, run: RunRecord, copy: Escrow, located: 
   return `${way}, but then the session lacks what only ${named} holds: they went different ways, and a session holds one of them`;
 }
 
-/** Copies that the session would lack in their turn. An import adds to what is there; a file takes the place of another one. */
+/** Copies that the session would lack in their turn. An import adds to the session; a file replaces another file. */
 async function apartFrom(
   engine: Engine,
   run: RunRecord,

@@ -1,7 +1,7 @@
 /**
  * Where the bytes of a session are: in the engine's own files, and in the links of an attempt that is live or was killed.
  *
- * After a crash the engine's file may be gone, shorter, or another one that begins alike. What the links hold is given up
+ * After a crash the engine's file may be gone, shorter, or another file that begins alike. What the links hold is given up
  * only where another file contains all of it.
  */
 import { basename, join } from "node:path";
@@ -28,7 +28,7 @@ export interface LinkedSession {
 }
 
 export interface NotTaken {
-  /** Why there is no copy of what is there; null: there is nothing to be copied. */
+  /** Why the present files have no copy. Null: nothing to copy. */
   readonly skipped: string | null;
 }
 

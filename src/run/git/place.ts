@@ -115,7 +115,7 @@ export class SettingsJudge {
     return overrides(this.listed + (await listedBelow(this.#run, { cwd, top, env }, new Set())));
   }
 
-  /** What is checked out, on which an include may depend; null: only git can tell. */
+  /** The checked-out branch or commit, on which an include may depend. Null: only git can tell. */
   #headNow(): string | null {
     const { gitDir } = this.#place;
     if (gitDir === undefined || gitDir === "/dev/null") return "";
@@ -139,7 +139,7 @@ interface Tree {
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** The settings of all submodules that are checked out, and of those in them. They inherit what git is told. */
+/** The settings of all submodules that are checked out, and of those in them. They inherit the options of the git call. */
 async function listedBelow(run: RunAt, tree: Tree, seen: Set<string>): Promise<string> {
   const list = ["ls-files", "--stage", "-z", "--full-name", ":/"];
   const options = { encoding: "latin1", maxBytes: MOST_BYTES } as const;
