@@ -441,7 +441,7 @@ describe("the place of the work", () => {
     // As git does it: the branch is made, the worktree is not.
     box.program(
       "git",
-      `case "$*" in *" worktree add -b "*) if [ ! -e '${met}' ]; then
+      `case "$*" in *" worktree add --no-checkout -b "*) if [ ! -e '${met}' ]; then
   : > '${met}'
   while [ "$1" != -b ]; do shift; done
   ${git} branch "$2" "$4"
