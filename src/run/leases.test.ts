@@ -73,3 +73,11 @@ test("a run that was never recorded, or was removed, is named by its lease, and 
   expect(await forsakeUnrecorded(deps, other.handle)).toBe(other.runId);
   expect(await take(mine)).toBeUndefined();
 });
+
+test.each([
+  ["a long id is one conversation, whatever name the engine has", S, true],
+  ["a short id may be used by several engines", "7", false],
+  ["a choice in a directory belongs to its engine", "the earlier one of /work/shop", false],
+])("%s", (_, session, isShared) => {
+  expect(sessionKey("sh", session) === sessionKey("sh2", session)).toBe(isShared);
+});

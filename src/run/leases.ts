@@ -28,7 +28,10 @@ const LOOK_MS = 100;
 const PATIENT_LOOKS = 3;
 /** An owner whose attempt has ended only stores the last copy of the session. */
 const FINISHING_LOOKS = 300;
-export const sessionKey = (engine: string, session: string): string => `session:${engine}:${session}`;
+
+/** Two configured engines may run the same program, so a long id names one conversation whatever the engine is called. */
+export const sessionKey = (engine: string, session: string): string =>
+  /^[\w-]{16,}$/.test(session) ? `session:${session}` : `session:${engine}:${session}`;
 
 export class RunLease implements AsyncDisposable {
   readonly fence: number;

@@ -1,10 +1,11 @@
 /** Merges of finished branches into the checkout, and the git filters that a batch needs. */
+import { lstatSync } from "node:fs";
 import { Fault } from "../../core/faults.ts";
 import { harmlessLine } from "../../lib/harmless.ts";
 import { filterWords, openGit, unfiltered, unfilteredIn } from "../../run/git.ts";
 import type { Deps } from "../../run/run.ts";
 import { git, gitText } from "../repository.ts";
-import { entriesOf } from "./paths.ts";
+import { BYTES, entriesOf, is, namedPaths } from "./paths.ts";
 
 /** One merge at a time: the agents of a batch share the checkout. */
 export async function mergeInTurn(
@@ -27,6 +28,7 @@ export async function mergeWork(deps: Deps, root: string, branch: string): Promi
       { facts: { branch } },
     );
   await assertFiltersForMerge(deps, root, branch);
+  await assertNothingReplaced(deps, root, branch);
   const merged = await git(deps, root, ["merge", "--no-ff", "--no-edit", "--quiet", branch]);
   if (merged?.code === 0) return;
   if (await isMerging()) await git(deps, root, ["merge", "--abort"]);
@@ -54,6 +56,41 @@ async function assertFiltersForMerge(deps: Deps, root: string, branch: string): 
     `${branch} could not be merged: ${why}. ${help}; or merge it yourself, in the repository: git merge ${branch}`,
     { facts: { branch } },
   );
+}
+
+/** Git itself silently replaces ignored files, and files that index flags hide from it. */
+async function assertNothingReplaced(deps: Deps, root: string, branch: string): Promise<void> {
+  const ask = await openGit(deps, root);
+  const pathsIn = async (...args: readonly string[]) => entriesOf((await ask(args, BYTES)).stdout);
+  const changes = ["diff", "--name-only", "--no-renames", "-z"];
+  const added = await pathsIn(...changes, "--diff-filter=A", `HEAD...${branch}`);
+  const tracked = new Set(await pathsIn("ls-files", "-z"));
+  const changed = new Set(await pathsIn(...changes, `HEAD...${branch}`));
+  const flagged = (await pathsIn("ls-files", "-v", "-z")).filter((entry) => /^[a-z] /.test(entry));
+  const replaced = [
+    ...new Set(added.flatMap((path) => (tracked.has(path) ? [] : (inTheWay(root, path) ?? [])))),
+    ...flagged.map((entry) => entry.slice(2)).filter((path) => changed.has(path)),
+  ];
+  if (replaced.length === 0) return;
+  throw new Fault(
+    "work_unsaved",
+    `${branch} could not be merged: it would replace ${namedPaths(replaced)} in ${root}, which git ignores or was told to leave alone. Move ${is(replaced, "it", "them")} away, then merge it yourself, in the repository: git merge ${branch}`,
+    { facts: { branch } },
+  );
+}
+
+/** The file, or the parent of it that is no directory, which is there already. */
+function inTheWay(root: string, path: string): string | null {
+  const parts = path.split("/");
+  for (let length = 1; length <= parts.length; length += 1) {
+    const above = parts.slice(0, length).join("/");
+    const found = lstatSync(Buffer.from(`${Buffer.from(root).toString("latin1")}/${above}`, "latin1"), {
+      throwIfNoEntry: false,
+    });
+    if (found === undefined) return null;
+    if (length === parts.length || !found.isDirectory()) return above;
+  }
+  return null;
 }
 
 /** Refuses, before the first claim, a filter that every worktree needs. */
