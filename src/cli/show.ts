@@ -9,12 +9,13 @@ import {
   type InspectedAttempt,
   type Inspection,
   inspectRun,
+  isUnnamed,
   offerFor,
   type ResumeOffer,
 } from "../run/inspect.ts";
 import { count, makeCommand, once, parse } from "./command.ts";
 import { type Context, paint } from "./context.ts";
-import { isFromStore, lastWordsOf, NO_CONVERSATION } from "./summary.ts";
+import { isFromStore, lastWordsOf, NO_CONVERSATION, UNNAMED } from "./summary.ts";
 import { age, hanging, hangingPath, resetText, STATUS_COLORS, unbroken } from "./words.ts";
 
 interface ShowOptions {
@@ -154,7 +155,9 @@ function launchText({ run: { launch }, attempts }: Inspection): string | null {
   return harmlessLine([first.program, ...first.args].join(" "), 1_000);
 }
 
-function sessionText({ session, attempts, status }: RunRecord): string {
+function sessionText(run: RunRecord): string {
+  const { session, attempts, status } = run;
+  if (isUnnamed(run)) return UNNAMED;
   if (session.value === null && attempts === 0 && status !== "running") return "none";
   if (session.value === null) return "none found";
   const proof = session.verifiedAt === null ? "not verified yet" : `verified ${session.verifiedAt}`;

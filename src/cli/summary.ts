@@ -7,7 +7,7 @@ import { formatDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { shellLine, shellWord } from "../lib/shell.ts";
 import type { AttemptResult } from "../run/run.ts";
-import type { DryRun, ParentOffer, ResumeOffer } from "../run/inspect.ts";
+import { type DryRun, isUnnamed, type ParentOffer, type ResumeOffer } from "../run/inspect.ts";
 import { type Context, paint } from "./context.ts";
 import type { View, ViewOptions } from "./live.ts";
 import { hanging, hangingPath, resetText, unbroken } from "./words.ts";
@@ -108,7 +108,9 @@ function say(context: Context, result: AttemptResult, { offer, parent }: Offers,
     offer.unbegun === true
       ? NO_CONVERSATION
       : run.session.value === null
-        ? "none found"
+        ? isUnnamed(run)
+          ? UNNAMED
+          : "none found"
         : `${run.session.field ?? "session"} ${harmlessLine(run.session.value, 200)}${proved}`;
   lines.push(
     `handle   ${paint(terminal, "bold", run.handle)}   (${nextOf(offer)})`,
@@ -122,6 +124,9 @@ function say(context: Context, result: AttemptResult, { offer, parent }: Offers,
 }
 
 const LABEL = 9;
+
+/** In place of the id of a new conversation, which the earlier ids of the run are not. */
+export const UNNAMED = "unknown: the engine named no id for this conversation";
 
 /** In place of an id without a conversation. */
 export const NO_CONVERSATION = "none: no conversation ever began";

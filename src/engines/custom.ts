@@ -98,7 +98,8 @@ export function customEngine(id: string, config: EngineConfig): Engine | null {
     printed: ({ interactive, message }) => (interactive || message === null ? "text" : "events"),
     explainExit(exit, stderrTail, nowMs) {
       const last = stderrTail.trim().split("\n").at(-1) ?? "";
-      return exit.code === 0 || last === "" ? null : troubleOf(last, nowMs);
+      // Nothing that an agent wrote before explains the signal that ended it.
+      return exit.code === null || exit.code === 0 || last === "" ? null : troubleOf(last, nowMs);
     },
     locate: async () => ({ state: "unknown", why: `Reprise does not know where ${id} keeps its sessions` }),
     sessions: async () => [],

@@ -111,7 +111,8 @@ async function pastInProgress(deps: Deps, root: string, issue: Issue, wish: Past
     if (entry.handle === null && entry.session_id === null) continue;
     const found = await look(deps, entry, issue, wish);
     newest ??= found;
-    if (found.session !== null) return found;
+    // A turn was completed there, so an older conversation is not the newest one (I3).
+    if (found.session !== null || found.spoken) return found;
   }
   if (newest !== null) return newest;
   const other = otherEngine(deps, root, issue, wish.engine);

@@ -12,6 +12,7 @@ import { liveOwner } from "./leases.ts";
 import { selectRun } from "./select.ts";
 
 export { type Conversation, findConversations } from "./adopt.ts";
+export { isUnnamed } from "./conversation.ts";
 export { copyId } from "./escrow/copies.ts";
 export { type Explanation, explainOutput } from "./explain.ts";
 export { checkHealth, type Health } from "./health.ts";

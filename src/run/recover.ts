@@ -8,7 +8,7 @@ import type { AttemptRecord, RunRecord, SeenSession } from "../core/records.ts";
 import { sessionFiles } from "../drivers/drivers.ts";
 import { type Engine, type FoundSession, OPENING_CHARACTERS } from "../engines/engine.ts";
 import { LineSplitter } from "../lib/lines.ts";
-import { observe, sessionOf, settle } from "./conversation.ts";
+import { observe, sessionBefore, sessionOf, settle } from "./conversation.ts";
 import { type Deps, isoNow } from "./deps.ts";
 import { findEngine } from "./engine-setup.ts";
 import { EXCERPT_CHARACTERS, withoutMark } from "./launch.ts";
@@ -24,7 +24,10 @@ interface Recovered {
 }
 
 export async function recoverSession(deps: Deps, run: RunRecord, attempt: AttemptRecord): Promise<Recovered> {
-  const unchanged: Recovered = { run, reported: attempt.reported, diagnostics: [] };
+  // A new conversation whose agent was never started leaves the run in the one before it.
+  const isUnbegun = attempt.kind === "fresh" && attempt.agent === null && run.session.value === null;
+  const kept = isUnbegun ? { ...run, session: sessionBefore(run, attempt.n) } : run;
+  const unchanged: Recovered = { run: kept, reported: attempt.reported, diagnostics: [] };
   // The attempt is written before the run: Reprise may die in between.
   const isKnown = (value: string) => run.sessions.some((one) => one.value === value);
   if (attempt.reported.length > 0 && attempt.reported.every(({ value }) => isKnown(value))) return unchanged;

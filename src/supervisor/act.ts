@@ -9,7 +9,7 @@ import type { PolicyEntry } from "../core/runbook.ts";
 import type { AgentRecord } from "../core/supervision.ts";
 import { type HolderLink, launchHolder } from "../detached/detached.ts";
 import { type Deps, type ResumeRequest } from "../run/run.ts";
-import { dryRun, refusedStart } from "../run/inspect.ts";
+import { dryRun, isUndecided, refusedStart } from "../run/inspect.ts";
 import { environmentAt, redactorFor } from "../run/engine-setup.ts";
 import { agentAttemptOptions, endAgent, endIfStopped, endRun, isActive } from "./agents.ts";
 import { escalate } from "./escalate.ts";
@@ -250,7 +250,9 @@ function begunMeanwhile(n: number): ActResult {
 }
 
 /** Null: that is not what the fault is about. */
-function priorOf({ code }: Fault): "lost" | "none" | null {
+function priorOf(fault: Fault): "lost" | "none" | null {
+  const { code } = fault;
+  if (isUndecided(fault)) return null;
   if (code === "session_lost") return "lost";
   return code === "session_unknown" ? "none" : null;
 }
@@ -258,7 +260,7 @@ function priorOf({ code }: Fault): "lost" | "none" | null {
 /** Why the conversation cannot be continued; null: nothing stands in its way. Starts nothing. */
 export async function whyNotContinued(deps: Deps, look: Look): Promise<string | null> {
   const bar = await barToContinue(deps, look);
-  return bar === null || bar.code === "session_damaged" ? null : bar.message;
+  return bar === null || bar.code === "session_damaged" || isUndecided(bar) ? null : bar.message;
 }
 
 /** The conversation is lost, was never there, or lacks something. What else may stand in the way can pass. */
@@ -267,7 +269,7 @@ async function barToContinue(deps: Deps, { agent, run }: Look): Promise<Fault | 
     return new Fault("session_unknown", "there is no conversation to continue");
   const fault = await faultOf(deps, run, requestFor(deps, agent, { want: "resume", message: CONTINUE }));
   if (fault === null) return null;
-  return priorOf(fault) !== null || fault.code === "session_damaged" ? fault : null;
+  return priorOf(fault) !== null || fault.code === "session_damaged" || isUndecided(fault) ? fault : null;
 }
 
 /** What an attempt would be refused with; null: it would be started. */

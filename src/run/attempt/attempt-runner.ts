@@ -357,7 +357,11 @@ class Holder {
     if (this.#job.interactive || this.#ledger.attempt.reported.length === 0) await this.#findSession(true);
     const bytes = await this.#closeTape();
     await Promise.all(this.#locks);
-    const verdict = await this.#witness.verdict(bytes.stdout === 0);
+    const verdict = await this.#witness.verdict({
+      mute: bytes.stdout === 0,
+      completed: this.#turnEnd?.result === "completed" || (!this.#job.command.structured && exit.code === 0),
+      exit,
+    });
     const judged = this.#judge(exit, verdict.diverged);
     const { outcome, survivors } = await endRest(
       this.#agent,
@@ -445,7 +449,7 @@ class Holder {
 
   async #neverStarted(fault: Fault): Promise<void> {
     const bytes = await this.#closeTape();
-    this.#ledger.save(neverStarted(this.#deps, this.#ledger.attempt, bytes, fault));
+    this.#ledger.save(neverStarted(this.#deps, this.#job, { ...this.#ledger.attempt, bytes }, fault));
     await this.#ledger.settled();
   }
 }

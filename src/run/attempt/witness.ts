@@ -31,6 +31,14 @@ export interface Verdict {
   readonly isEmpty: boolean;
 }
 
+export interface TurnEnd {
+  /** The agent printed nothing on stdout. */
+  readonly mute: boolean;
+  /** The turn was completed, or text output ended with exit code 0. */
+  readonly completed: boolean;
+  readonly exit: Exit;
+}
+
 /** More ids in one message help nobody; the record has all of them. */
 const MOST_NAMED = 10;
 
@@ -189,8 +197,8 @@ export class Witness {
     return engine.receivedMessage(message, ui, where, sessionFiles());
   }
 
-  /** `mute`: the agent printed nothing on stdout. */
-  async verdict(mute: boolean): Promise<Verdict> {
+  async verdict(end: TurnEnd): Promise<Verdict> {
+    const { mute } = end;
     const confirmed = await this.#confirmed();
     const { asked, reported: seen } = this.#ledger.attempt;
     // A UI that prints no id is proved by its store: the conversation that was asked for went on there.
@@ -203,7 +211,10 @@ export class Witness {
     const diverged = this.#divergence(reported);
     const session =
       diverged === null
-        ? this.#verified(sessionOf(this.#job.engine.session.field, settled.session, run.session), confirmed)
+        ? this.#verified(
+            sessionOf(this.#job.engine.session.field, settled.session, this.#sessionWithoutId(end)),
+            confirmed,
+          )
         : run.session;
     const losers = settled.mismatch ? attempt.reported.map((one) => one.value) : [];
     const foreign = losers.filter((id) => id !== reported && id !== session.value);
@@ -219,6 +230,22 @@ export class Witness {
       isEmpty,
       wrote: reported !== null && reported === this.#job.continues && (await this.#written(reported)),
     };
+  }
+
+  /** The run's session if this attempt saw none: a new conversation that never began leaves the run where it was. */
+  #sessionWithoutId(end: TurnEnd): Session {
+    const { run, attempt } = this.#ledger;
+    if (this.#job.kind !== "fresh" || run.session.value !== null) return run.session;
+    return attempt.agent !== null && this.#mayHaveSpoken(end) ? run.session : this.#job.run.session;
+  }
+
+  /** May anything have been said in a new conversation without an id? Where no store can tell, only a refusal says no. */
+  #mayHaveSpoken({ mute, completed, exit }: TurnEnd): boolean {
+    const { engine, interactive, message, engineHome } = this.#job;
+    if (this.#candidates.length > 0 || (completed && !interactive)) return true;
+    if (engine.can.readStore && engineHome !== null) return false;
+    if (interactive) return message !== null || this.#typed.entered;
+    return !mute || exit.code === null || exit.code === 0;
   }
 
   /** Sessions that only the engine's registry named, or a UI, and of which its store has nothing. */

@@ -22,6 +22,8 @@ export interface ResumeFacts {
   readonly supervised?: true;
   /** The run's session ids, newest first, with what the engine's store says of each. */
   readonly known: readonly KnownSession[];
+  /** The newest conversation has no id that Reprise knows, and nobody chose an earlier one. */
+  readonly unnamed?: true;
   /** The session of the copy in the run directory, if there is one and its checksum holds. */
   readonly escrow: string | null;
   /** The sessions of earlier copies that are whole and hold more than the engine's own session. Absent: none. */
@@ -140,6 +142,7 @@ export function planResume(facts: ResumeFacts): ResumeDecision {
     });
   }
   if (facts.known.length === 0) return noSession(run);
+  if (facts.unnamed === true) return unnamed(facts);
   const passedOver: string[] = [];
   for (const session of facts.known) {
     const going = { do: "continue", session: session.id, passedOver } as const;
@@ -300,26 +303,42 @@ function lost(facts: ResumeFacts, session: KnownSession | undefined): ResumeRefu
   const verb = session?.state === "unusable" ? "cannot continue" : "does not have";
   const why = `${facts.engine.title} ${verb} session ${session?.id ?? ""} (${session?.note ?? ""}), and ${copy}`;
   const earlier = earlierThan(facts, session);
-  const does = "goes on in an earlier conversation of the run";
   return {
     do: "refuse",
     code: "session_lost",
     why,
-    ways: earlier === null ? [] : [{ option: `--session ${earlier}`, does }],
+    ways: earlier === null ? [] : [{ option: `--session ${earlier}`, does: EARLIER }],
     facts: { sessions: known.map(({ id }) => id), ...(earlier === null ? {} : { earlier }) },
   };
 }
 
+/** What is meant for a conversation without an id is told to no other one. */
+function unnamed(facts: ResumeFacts): ResumeRefusal {
+  const { engine, known, run } = facts;
+  const earlier = known.find((session) => isReachable(facts, session))?.id ?? null;
+  const why = `the id of its newest conversation is unknown: ${engine.title} named none (\`reprise show ${run.handle}\` lists the attempts)`;
+  return {
+    do: "refuse",
+    code: "session_lost",
+    why,
+    ways: earlier === null ? [] : [{ option: `--session ${earlier}`, does: EARLIER }],
+    facts: { sessions: known.map(({ id }) => id), unnamed: true, ...(earlier === null ? {} : { earlier }) },
+  };
+}
+
+const EARLIER = "goes on in an earlier conversation of the run";
+
 /** The newest one of the earlier conversations that `--session` would continue. */
 function earlierThan(facts: ResumeFacts, lostOne: KnownSession | undefined): string | null {
   const earlier = lostOne === undefined ? [] : facts.known.slice(facts.known.indexOf(lostOne) + 1);
-  const found = earlier.find(
-    (session) =>
-      session.state === "present" ||
-      session.state === "unknown" ||
-      (session.state === "absent" && restoring(facts, session) !== null),
+  return earlier.find((session) => isReachable(facts, session))?.id ?? null;
+}
+
+function isReachable(facts: ResumeFacts, session: KnownSession): boolean {
+  const { state } = session;
+  return (
+    state === "present" || state === "unknown" || (state === "absent" && restoring(facts, session) !== null)
   );
-  return found?.id ?? null;
 }
 
 function damagedCopy({ copyDamage }: ResumeFacts): string | null {
@@ -348,7 +367,8 @@ function damaged(facts: ResumeFacts, session: KnownSession, hasCopy: boolean): R
 }
 
 /** A session that goes on when a person has said how: nobody begins another one in its place unasked. */
-export function isUndecided({ code, facts: { ways } }: Fault): boolean {
+export function isUndecided({ code, facts: { ways, unnamed: isUnnamed } }: Fault): boolean {
+  if (code === "session_lost") return isUnnamed === true;
   return code === "session_damaged" && Array.isArray(ways) && ways.length > 0;
 }
 

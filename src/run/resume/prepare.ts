@@ -20,7 +20,7 @@ import {
   lookUp,
   usableCopies,
 } from "../escrow/copies.ts";
-import type { ConversationRights } from "../conversation.ts";
+import { type ConversationRights, isUnnamed } from "../conversation.ts";
 import type { Deps } from "../deps.ts";
 import { type EngineSetup, findEngine, setUpEngine } from "../engine-setup.ts";
 import { expectedEscrow } from "../escrow/escrow.ts";
@@ -353,6 +353,7 @@ export async function prospect(
     home,
     ...(wish.supervised === true ? { supervised: true } : {}),
     known,
+    ...(chosen === null && wish.session === undefined && isUnnamed(run) ? { unnamed: true } : {}),
     ...copies,
     kept: copies.kept.map(({ session }) => session),
     want,
@@ -387,7 +388,7 @@ export async function whatStandsInTheWay(engine: Engine, run: RunRecord): Promis
   });
   if (decision.do !== "refuse") return null;
   const began = found.some(({ known }) => known.silent !== true || known.damaged === true);
-  const unbegun = found.length === 0 || began ? {} : { unbegun: true as const };
+  const unbegun = found.length === 0 || began || isUnnamed(run) ? {} : { unbegun: true as const };
   return { ...decision, anew: anewWith(engine, run, found), ...unbegun };
 }
 
