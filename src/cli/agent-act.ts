@@ -15,6 +15,7 @@ import {
   getAgent,
   keepConversation,
   listAgents,
+  PUT_BACK,
   refuseSecretMessage,
   type ResumedAgent,
   selectAgent,
@@ -229,21 +230,21 @@ function report(
     restarted: of("restarted").map(withReason),
     running: of("running").map(({ id }) => id),
     skipped: of(...SKIPPED).map(withReason),
-    agents: told.map(({ id, runId, result, why, already, attempt, session, verified }) => ({
+    agents: told.map(({ id, runId, result, why, already, attempt, session, verified, restored }) => ({
       ...{ id, runId, result: SKIPPED.includes(result) ? "skipped" : result, reason: why },
-      ...{ already, attempt, session, verified },
+      ...{ already, attempt, session, verified, lacks: restored?.lacks ?? [] },
     })),
   });
 }
 
 function lineOf(told: AgentReport): string {
-  const { id, result, why, already, attempt, engine } = told;
+  const { id, result, why, already, attempt } = told;
   const by = already
     ? `; the supervisor had brought it back, and ${result === "resumed" ? why : "it runs"}`
     : "";
   switch (result) {
     case "resumed":
-      return `resumed ${id}: ${conversationOf(told)} goes on in attempt ${attempt}${told.verified ? `, confirmed by ${engine}` : ""}${by}`;
+      return `resumed ${id}: ${goesOn(told)}${lossOf(told)}${by}`;
     case "restarted":
       return `restarted ${id} (new conversation: ${why}): attempt ${attempt}${by}`;
     case "told":
@@ -257,6 +258,18 @@ function lineOf(told: AgentReport): string {
     case "refused":
       return `skipped ${id}: ${why}`;
   }
+}
+
+/** Until the engine names the conversation, nothing shows that it goes on there. */
+function goesOn(told: AgentReport): string {
+  const { attempt, engine, verified } = told;
+  return verified
+    ? `${conversationOf(told)} goes on in attempt ${attempt}, confirmed by ${engine}`
+    : `attempt ${attempt} asked for ${conversationOf(told)}, not confirmed yet`;
+}
+
+function lossOf({ restored }: AgentReport): string {
+  return restored === undefined ? "" : `; ${[PUT_BACK, ...restored.lacks].join("; ")}`;
 }
 
 /** Offers only what `--kill` would do. */

@@ -14,8 +14,9 @@ import {
   type ResumeOffer,
 } from "../run/inspect.ts";
 import { count, makeCommand, once, parse } from "./command.ts";
+import { withEngineOf } from "./run-config.ts";
 import { type Context, paint } from "./context.ts";
-import { isFromStore, lastWordsOf, NO_CONVERSATION, UNNAMED } from "./summary.ts";
+import { isFromStore, lastWordsOf, noConversation, UNNAMED } from "./summary.ts";
 import { age, hanging, hangingPath, resetText, STATUS_COLORS, unbroken } from "./words.ts";
 
 interface ShowOptions {
@@ -48,6 +49,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   }
   const deps = await context.open({ cwd: null });
   const found = await inspectRun(deps, handle);
+  const offering = await withEngineOf(context, deps, found.run);
   const attempts = chosen(found, options.attempt);
   if (options.json === true) {
     context.printJson({
@@ -55,7 +57,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
       ...found.run,
       live: found.live,
       batch: found.batch,
-      resumable: (await offerFor(deps, found.run)).why === null,
+      resumable: (await offerFor(offering, found.run)).why === null,
       escrowState: found.escrow,
       history: attempts.map(({ n, record, receipt }) => ({ n, ...record, receipt })),
       warnings: found.warnings,
@@ -64,7 +66,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   }
   for (const warning of found.warnings) context.log.warn(warning);
   const isWhole = options.attempt === undefined;
-  const offer = isWhole && found.live === null ? await offerFor(deps, found.run) : null;
+  const offer = isWhole && found.live === null ? await offerFor(offering, found.run) : null;
   if (isWhole) printRun(context, found, offer, deps.clock.now());
   for (const attempt of attempts) printAttempt(context, attempt, deps.clock.now());
   if (!isWhole) return 0;
@@ -109,7 +111,8 @@ function printRun(context: Context, found: Inspection, offer: ResumeOffer | null
   line("subject", record.subject === null ? null : harmlessLine(record.subject, 200));
   line("message", record.launch.message === null ? null : harmlessLine(record.launch.message, 200));
   path("cwd", record.cwd);
-  line("session", offer?.unbegun === true ? NO_CONVERSATION : sessionText(record));
+  const isNone = offer?.unbegun === true || offer?.answered !== undefined;
+  line("session", offer !== null && isNone ? noConversation(offer) : sessionText(record));
   line("fork of", parentText(record));
   line("launch", launchText(found));
   path("home", record.engineHome);
@@ -234,7 +237,8 @@ function proofOf(receipt: Receipt, attempt: AttemptRecord): readonly string[] {
       ? `proof: a copy of ${asked}, which the engine's store has by the new id ${reported ?? "nothing"}`
       : verdict(receipt, asked, reported),
   ];
-  if (receipt.restoredFromEscrow) lines.push("the run's copy of it was put back first");
+  if (receipt.restoredFromEscrow)
+    lines.push(["the run's copy of it was put back first", ...(receipt.lacks ?? [])].join("; "));
   for (const [what, options] of Object.entries(receipt.options)) {
     if (options.length > 0) lines.push(`options ${what}: ${harmlessLine(options.join("  "), 400)}`);
   }

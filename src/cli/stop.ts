@@ -7,6 +7,7 @@ import { type Deps, forsakeUnrecorded, type Stopped, stopRun } from "../run/run.
 import { offerFor } from "../run/inspect.ts";
 import { selectRun } from "../run/select.ts";
 import { makeCommand, parse } from "./command.ts";
+import { withEngineOf } from "./run-config.ts";
 import type { Context } from "./context.ts";
 
 const command = () =>
@@ -56,7 +57,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
       ...(issue === null ? {} : { issue }),
     });
   } else {
-    context.print(await say(deps, stopped));
+    context.print(await say(await withEngineOf(context, deps, stopped.run), stopped));
     if (issue !== null) context.print(sayIssue(issue));
   }
   return 0;

@@ -105,8 +105,8 @@ function say(context: Context, result: AttemptResult, { offer, parent }: Offers,
   const proved =
     receipt === null || receipt.verified === "diverged" ? "" : ` (${proofText(receipt, attempt)})`;
   const session =
-    offer.unbegun === true
-      ? NO_CONVERSATION
+    offer.unbegun === true || offer.answered !== undefined
+      ? noConversation(offer)
       : run.session.value === null
         ? isUnnamed(run)
           ? UNNAMED
@@ -129,7 +129,10 @@ const LABEL = 9;
 export const UNNAMED = "unknown: the engine named no id for this conversation";
 
 /** In place of an id without a conversation. */
-export const NO_CONVERSATION = "none: no conversation ever began";
+export function noConversation({ answered }: ResumeOffer): string {
+  if (answered === undefined) return "none: no conversation ever began";
+  return `none: the engine answered in session ${harmlessLine(answered, 200)}, which is not a copy`;
+}
 
 function nextOf({ why, next }: ResumeOffer): string {
   return why === null ? unbroken(next) : `cannot be resumed: ${harmlessLine(why, 1_000)}`;
@@ -160,6 +163,11 @@ function proofText({ verified, asked, reported }: Receipt, attempt: AttemptRecor
     return `a copy of the conversation: ${how}`;
   }
   if (verified === "store_confirmed") return "the same conversation: the engine's store was written";
+  return unprovenWords({ asked, reported });
+}
+
+/** Of a receipt whose `verified` is `not_verified`. */
+export function unprovenWords({ asked, reported }: Pick<Receipt, "asked" | "reported">): string {
   if (reported === null) return "not verified: the engine reported no id";
   return reported === asked
     ? "not verified: the engine opened it and wrote nothing to it"

@@ -207,6 +207,11 @@ export interface AttemptRecord {
   readonly diagnostics: readonly string[];
   /** Names of the variables whose values Reprise removed from everything but the raw logs. */
   readonly hidden?: readonly string[];
+  /**
+   * The run's copy of the session was put back first. `lacks`: what was said and is not in the copy, one sentence each.
+   * Absent: the engine had its session.
+   */
+  readonly restored?: { readonly lacks: readonly string[] };
   /** The last stderr lines of an agent that failed or was interrupted, redacted and harmless. */
   readonly lastWords?: readonly string[];
 }
@@ -223,6 +228,8 @@ export interface Receipt {
   readonly cwd: string;
   readonly engineVersion: string | null;
   readonly restoredFromEscrow: boolean;
+  /** What was said and is not in the copy that was put back, one sentence each. Absent: nothing that Reprise knows of. */
+  readonly lacks?: readonly string[];
   readonly options: {
     readonly kept: readonly string[];
     readonly dropped: readonly string[];

@@ -141,6 +141,7 @@ export const attemptSchema = z.object({
   bytes: z.object({ stdout: count, stderr: count }),
   diagnostics: texts,
   hidden: z.exactOptional(texts),
+  restored: z.exactOptional(z.object({ lacks: texts })),
   lastWords: z.exactOptional(texts),
 });
 
@@ -154,6 +155,7 @@ export const receiptSchema = z.object({
   cwd: z.string(),
   engineVersion: z.string().nullable(),
   restoredFromEscrow: z.boolean(),
+  lacks: z.exactOptional(texts),
   options: z.object({ kept: texts, dropped: texts, rewritten: texts }),
   at: time,
 });

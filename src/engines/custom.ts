@@ -134,7 +134,9 @@ function command({ id, custom, grammar }: Described, ask: AttemptRequest): Comma
       `${id} has no way to open its UI with a message: engines.${id}.interactive does not say where {message} goes.`,
     );
   }
+  const nameless = ask.interactive && !again && !custom.session.choose && named === null;
   return {
+    ...(nameless ? { warnings: [namelessUi(id)] } : {}),
     ...withMessage(byArgument ? ask.message : null, (message) =>
       fill(template, { session: named ?? ask.session, message, options: render(kept) }),
     ),
@@ -152,6 +154,11 @@ function command({ id, custom, grammar }: Described, ask: AttemptRequest): Comma
       rewritten: [],
     },
   };
+}
+
+/** Lines of a UI are text for people: only an id that Reprise chose names its conversation. */
+function namelessUi(id: string): string {
+  return `this conversation cannot be resumed: Reprise cannot see the session of ${id}'s UI, and engines.${id}.session.choose is not set`;
 }
 
 /** Whether such a command prints lines that match the rules is unknown, so its exit decides. */

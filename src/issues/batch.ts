@@ -158,14 +158,14 @@ export async function runBatch(
   const { root } = place;
   // Its agents and gates work in the repository, or the worktree, that this batch has found.
   const deps = { ...given, env: withoutRepository(given.env) };
-  // Before anything is claimed: a batch without its engine would fail issue by issue.
-  setUpEngine(deps, findEngine(deps, options.engine), []);
   const directory = makeMetadataDirectory(deps.state, root);
   const startedAtMs = deps.clock.now();
   const runId = batchId(startedAtMs, deps.newHandle());
   const lock = await soleRunner(deps, directory, root, runId);
   try {
     const planned = await planBatch(deps, place, options);
+    // Before anything is claimed: a batch without its engine would fail issue by issue.
+    if (options.watch || planned.take.some(isTaken)) setUpEngine(deps, findEngine(deps, options.engine), []);
     view.planned(planned);
     const redact = redactorFor(deps.env, []);
     const started = new Date(startedAtMs).toISOString();

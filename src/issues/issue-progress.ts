@@ -147,6 +147,8 @@ export class IssueProgress {
   tokens: Tokens | null = null;
   /** What people must know of the work in git. */
   notes: readonly string[] = [];
+  /** Its last turn was a resume that nothing proves. */
+  unverified = false;
 
   /** The last turn about the issue came to its own end. */
   spoken: boolean;
@@ -169,6 +171,7 @@ export class IssueProgress {
     this.findings = entry?.findings ?? [];
     this.attempt = entry?.attempts ?? 0;
     this.spoken = spoken;
+    this.unverified = past.unverified === true;
     this.wasDone = entry?.status === "completed";
     this.tree = entry?.tree ?? null;
     this.tools = entry === null ? 0 : entry.tools;

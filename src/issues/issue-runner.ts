@@ -21,6 +21,7 @@ import {
   RESET,
   times,
   UNTOLD,
+  UNVERIFIED,
   WHILE_WORKING,
   whoStopped,
   type WorkState,
@@ -386,7 +387,8 @@ export class IssueRunner {
     // On disk before anything else: closed and opened again is another thing than not closed yet.
     await desk.save({ status: "completed", error: null, finished_at: desk.now() });
     desk.status = "closed";
-    const said = [this.#seen, hasNews ? UNTOLD : "", deniedWords(this.#denied), ...desk.notes];
+    const proof = desk.unverified ? UNVERIFIED : "";
+    const said = [this.#seen, proof, hasNews ? UNTOLD : "", deniedWords(this.#denied), ...desk.notes];
     const end = desk.end("completed", said.filter(Boolean).join("; "));
     return work === "nothing" ? { ...end, branch: null } : end;
   }

@@ -1,6 +1,6 @@
 /** What can be done with an issue's last conversation: asks the metadata, the run and, through it, the engine's own store. */
 import { isDeepStrictEqual } from "node:util";
-import { isDirectory, movedWords } from "../state/state.ts";
+import { isDirectory, loadReceipt, movedWords } from "../state/state.ts";
 import { Fault, type FaultCode, FAULTS } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import { harmlessLine } from "../lib/harmless.ts";
@@ -10,6 +10,7 @@ import { heldInRun } from "../run/engine-access.ts";
 import { selectRun } from "../run/select.ts";
 import type { Past } from "./decide.ts";
 import { type BatchRecord, type IssueRecord, type Leave, NO_GATE } from "./metadata.ts";
+import { ourBranches } from "./git.ts";
 import { newsIn } from "./prompt.ts";
 import { type PriorEntry, priorRuns } from "./prior.ts";
 import { GONE, type Issue, type IssueSource } from "./source.ts";
@@ -116,10 +117,19 @@ async function pastInProgress(deps: Deps, root: string, issue: Issue, wish: Past
   }
   if (newest !== null) return newest;
   const other = otherEngine(deps, root, issue, wish.engine);
-  if (other === null) return NO_PAST;
+  if (other === null) return { ...NO_PAST, ...(await branchWithoutRecord(deps, root, issue)) };
   const why = `there is no prior session of ${wish.engine}: its session is one of ${other}, and --engine ${other} goes on with it`;
   if (wish.engineGiven) return { ...NO_PAST, why };
   return { ...NO_PAST, state: "trouble", why, with: ["--engine", other] };
+}
+
+/** Records are kept by the repository's path: a branch without one may be from before the repository was moved. */
+async function branchWithoutRecord(deps: Deps, root: string, { id }: Issue): Promise<{ why?: string }> {
+  const branches = [...(await ourBranches(deps, root))].filter((name) => name.startsWith(`reprise/${id}-`));
+  if (branches.length === 0) return {};
+  const named = harmlessLine(branches.join(", "), 300);
+  const why = `there is no prior session for ${root}, but there is a branch ${named} of this issue; if the repository was moved, move it back to continue the conversation`;
+  return { why };
 }
 
 /** Whose conversation about the issue there is instead; null: nobody's. */
@@ -151,7 +161,8 @@ async function look(deps: Deps, entry: PriorEntry, issue: Issue, wish: PastReque
   const held = fault === null ? heldInRun(deps, run, over) : null;
   const checked = entry.gate?.passed === true && entry.gate.detail !== NO_GATE;
   const { attempts } = run;
-  const facts = { session, handle, isolate, next, checked, spoken, attempts } as const;
+  const unverified = spoken && (await isUnverified(run, entry.attempts)) ? { unverified: true as const } : {};
+  const facts = { session, handle, isolate, next, checked, spoken, attempts, ...unverified } as const;
   const known = { ...facts, entry, over, held, ...ended } as const;
   // A new conversation that was asked for needs none before it.
   const asked = wish.fresh ? await faultOf(deps, run, "resume", []) : fault;
@@ -292,6 +303,11 @@ async function turnIsDone(deps: Deps, entry: PriorEntry, run: RunRecord): Promis
   if (run.status !== "completed" || entry.attempts === 0) return false;
   const own = (await deps.store.listAttempts(run.runId)).find(({ n }) => n === entry.attempts);
   return own?.outcome?.result === "completed";
+}
+
+async function isUnverified({ runDirectory }: RunRecord, attempt: number): Promise<boolean> {
+  const receipt = await loadReceipt(runDirectory, attempt).catch(() => null);
+  return receipt?.verified === "not_verified";
 }
 
 async function runOf(deps: Deps, handle: string | null): Promise<RunRecord | null> {

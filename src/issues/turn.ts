@@ -20,6 +20,8 @@ export interface IssueTurn {
   readonly toolCalls: number;
   /** Those that the engine refused, as far as its output tells. */
   readonly denied: readonly DeniedCall[];
+  /** It was a resume, and neither the engine nor its store confirms the session. */
+  readonly unverified: boolean;
 }
 
 /** Faults that say of the conversation what an engine would say. A damaged one is a person's to decide about. */
@@ -48,14 +50,16 @@ export async function takeTurn(desk: IssueProgress, ask: TurnRequest): Promise<I
     desk.sent = sentIn(result, { words, isHeard, known: seen.toolCalls > 0 ? seen.before : desk.sent });
     if (isHeard && outcome.result !== "diverged") desk.reopened = false;
     desk.note({ status: "running", session_id: result.run.session.value, tokens: result.attempt.tokens });
-    return { outcome, toolCalls: seen.toolCalls, denied: seen.denied };
+    const unverified = result.receipt?.verified === "not_verified";
+    desk.unverified = unverified;
+    return { outcome, toolCalls: seen.toolCalls, denied: seen.denied, unverified };
   } catch (error) {
     const outcome = error instanceof Fault && ask.do !== "start" ? outcomeOf(error) : null;
     if (outcome === null) throw error;
     const { code } = error as Fault;
     // The place of the work is gone with the run.
     if (LOST.includes(code) && code !== "session_lost") desk.handle = null;
-    return { outcome, toolCalls: seen.toolCalls, denied: seen.denied };
+    return { outcome, toolCalls: seen.toolCalls, denied: seen.denied, unverified: false };
   } finally {
     seen.forget();
   }

@@ -73,9 +73,7 @@ export function isConfirmed(
 }
 
 /** The session of a new conversation that has no id yet. The earlier ids stay in the run's `sessions` (I3). */
-export function unnamedSession({ field }: Pick<Session, "field">): Session {
-  return { field, value: null, source: null, verifiedAt: null };
-}
+export const UNNAMED: Session = { field: null, value: null, source: null, verifiedAt: null };
 
 /** Earlier conversations of the run have ids, and the newest one has none that Reprise knows. */
 export function isUnnamed({ session, sessions }: Pick<RunRecord, "session" | "sessions">): boolean {
@@ -86,11 +84,12 @@ export function isUnnamed({ session, sessions }: Pick<RunRecord, "session" | "se
 export function sessionBefore(
   { session, sessions }: Pick<RunRecord, "session" | "sessions">,
   attempt: number,
+  field: string | null,
 ): Session {
   const before = sessions.findLast((one) => one.foreign === undefined && one.attempt < attempt);
   if (before === undefined) return session;
   const { value, source, verifiedAt } = before;
-  return { field: session.field, value, source, verifiedAt };
+  return { field, value, source, verifiedAt };
 }
 
 /** The run's session after an attempt: no id that was seen leaves it as it is. */

@@ -10,7 +10,7 @@ import { type Engine, type FoundSession, OPENING_CHARACTERS } from "../engines/e
 import { LineSplitter } from "../lib/lines.ts";
 import { observe, sessionBefore, sessionOf, settle } from "./conversation.ts";
 import { type Deps, isoNow } from "./deps.ts";
-import { findEngine } from "./engine-setup.ts";
+import { allEngines, findEngine } from "./engine-setup.ts";
 import { EXCERPT_CHARACTERS, withoutMark } from "./launch.ts";
 
 /** Ids stand at the beginning of a tape; nobody waits for gigabytes to be read again. */
@@ -26,7 +26,8 @@ interface Recovered {
 export async function recoverSession(deps: Deps, run: RunRecord, attempt: AttemptRecord): Promise<Recovered> {
   // A new conversation whose agent was never started leaves the run in the one before it.
   const isUnbegun = attempt.kind === "fresh" && attempt.agent === null && run.session.value === null;
-  const kept = isUnbegun ? { ...run, session: sessionBefore(run, attempt.n) } : run;
+  const { field } = allEngines(deps).find(({ id }) => id === run.agentName)?.session ?? run.session;
+  const kept = isUnbegun ? { ...run, session: sessionBefore(run, attempt.n, field) } : run;
   const unchanged: Recovered = { run: kept, reported: attempt.reported, diagnostics: [] };
   // The attempt is written before the run: Reprise may die in between.
   const isKnown = (value: string) => run.sessions.some((one) => one.value === value);

@@ -183,9 +183,18 @@ async function startAgain(
   // Nobody knows yet whether the engine accepts now what it refused before.
   const isRefused = decided.how === "fresh" && refusedStart(run, look.attempts) !== null;
   const begins = isRefused ? TRIES : `${NEW_CONVERSATION}${plan.why}`;
-  const what = want === "resume" ? plan.why : begins;
+  const what = want === "resume" ? `${plan.why}${await restoredWords(deps, run.runId, wanted)}` : begins;
   return { result: "ok", detail: `attempt ${wanted}: ${what}` };
 }
+
+/** What the engine had lost, and what the copy lacks. */
+async function restoredWords({ store }: Deps, runId: string, n: number): Promise<string> {
+  const restored = (await store.listAttempts(runId)).find((one) => one.n === n)?.restored;
+  return restored === undefined ? "" : `; ${[PUT_BACK, ...restored.lacks].join("; ")}`;
+}
+
+/** Of the copy of a session that the engine had lost. */
+export const PUT_BACK = "the engine had lost the conversation, and the run's copy was put back";
 
 /** `--strict` is read from the store right before: another process may have written it after this was decided. */
 async function isForbidden({ store }: Deps, { agent, latest }: Look, decided: Decided): Promise<boolean> {

@@ -54,6 +54,8 @@ export interface BroughtBack {
   readonly session: string | null;
   /** The engine has reported the conversation that was asked for, or its store confirms it. */
   readonly verified: boolean;
+  /** The run's copy of the conversation was put back; what was said and is not in it, one sentence each. */
+  readonly restored?: { readonly lacks: readonly string[] };
   /** Of a refusal: no later try can help. */
   readonly never?: true;
   /** Of one that is running: what `--kill` would do after it ended it; absent: `--kill` would be refused. */
@@ -308,12 +310,13 @@ const NOTHING = { attempt: null, session: null, verified: false } as const;
 function factsOf(
   run: RunRecord,
   attempt: AttemptRecord | undefined,
-): Pick<BroughtBack, "attempt" | "session" | "verified"> {
+): Pick<BroughtBack, "attempt" | "session" | "verified" | "restored"> {
   const session = attempt?.asked ?? run.session.value;
   const verified = run.sessions.some(
     (one) => one.attempt === attempt?.n && one.value === session && one.verifiedAt !== null,
   );
-  return { attempt: attempt?.n ?? null, session, verified };
+  const restored = attempt?.restored === undefined ? {} : { restored: attempt.restored };
+  return { attempt: attempt?.n ?? null, session, verified, ...restored };
 }
 
 function refused(why: string): BroughtBack {

@@ -20,11 +20,12 @@ const base: AgentResumeFacts = {
   mode: "interactive",
 };
 
-const continued = "the conversation is continued";
+const continued = "the engine is asked to continue the conversation";
 const replaced = "the message replaces the prompt";
 const none = "there is no conversation to continue";
 const lost = "the engine has lost the conversation, and there is no copy";
-const restored = "the conversation is continued from the run's copy, since the engine has lost its own";
+const restored =
+  "the engine is asked to continue the conversation from the run's copy, since it has lost its own";
 const told = "it is alive and has its conversation, so it is told there";
 
 const rows: Record<string, [given: Partial<AgentResumeFacts>, then: AgentResumePlan]> = {

@@ -61,10 +61,15 @@ function again(facts: AgentResumeFacts): AgentResumePlan {
     return { do: "fresh", message, why: "the message replaces the prompt" };
   }
   if (priorSession === "present") {
-    return { do: "resume", message: message ?? CONTINUE, why: "the conversation is continued" };
+    return {
+      do: "resume",
+      message: message ?? CONTINUE,
+      why: "the engine is asked to continue the conversation",
+    };
   }
   if (priorSession === "lost_but_escrow") {
-    const why = "the conversation is continued from the run's copy, since the engine has lost its own";
+    const why =
+      "the engine is asked to continue the conversation from the run's copy, since it has lost its own";
     return { do: "resume", message: message ?? CONTINUE, why };
   }
   const lost =

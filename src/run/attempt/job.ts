@@ -8,7 +8,7 @@ import type { QuestionAnswer, Observed, Question, SeenEvent, Stream } from "../.
 import { Fault } from "../../core/faults.ts";
 import type { AttemptKind, AttemptRecord, Mode, RunRecord, SeenSession } from "../../core/records.ts";
 import type { Command, Engine } from "../../engines/engine.ts";
-import { observe, unnamedSession } from "../conversation.ts";
+import { observe, UNNAMED } from "../conversation.ts";
 import { type Deps, isoNow } from "../deps.ts";
 import { excerpt, storableArgs } from "../launch.ts";
 import type { Limits } from "./liveness.ts";
@@ -43,6 +43,8 @@ export interface Job {
   readonly version: Promise<string | null>;
   /** Warnings that belong to the attempt. */
   readonly diagnostics: readonly string[];
+  /** As in the attempt's record. */
+  readonly restored?: { readonly lacks: readonly string[] };
   /** The session that a resume or a fork continues; null for a new conversation. */
   readonly continues: string | null;
   /** Locks a session that the engine named; rejects when another attempt has it. */
@@ -145,6 +147,7 @@ export function intendedAttempt(deps: Deps, job: Job): AttemptRecord {
     bytes: { stdout: 0, stderr: 0 },
     diagnostics: job.diagnostics,
     hidden: job.hidden,
+    ...(job.restored === undefined ? {} : { restored: job.restored }),
   };
 }
 
@@ -152,8 +155,7 @@ export function intendedAttempt(deps: Deps, job: Job): AttemptRecord {
 export function chosenSession(deps: Deps, job: Job, n: number): Partial<RunRecord> {
   const { expects, ephemeral } = job.command;
   // Until the engine names the new conversation, no id leads to it, and the old one must not stand for it.
-  if (job.kind === "fresh" && (expects === null || ephemeral !== undefined))
-    return { session: unnamedSession(job.run.session) };
+  if (job.kind === "fresh" && (expects === null || ephemeral !== undefined)) return { session: UNNAMED };
   if (expects === null || job.kind === "resume" || ephemeral !== undefined) return {};
   const chosen: SeenSession = {
     value: expects,

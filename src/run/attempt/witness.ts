@@ -361,7 +361,9 @@ export class Witness {
       const [id] = this.#candidates;
       return `Reprise cannot be certain that the session ${id} is this agent's: ${this.#doubt}; if it is, \`reprise adopt ${this.#job.run.agentName} ${id}\` takes it over`;
     }
-    if (structured) return `${engine.title} ended before it named its session`;
+    if (structured) return `${engine.title} did not name its session`;
+    if (!engine.can.readStore)
+      return `${interactive ? "a UI prints" : "this command line prints"} no lines that Reprise reads, and it cannot look into ${engine.title}'s store`;
     const none = "the engine's store shows no new session in this directory";
     return interactive
       ? `${none} that can only be this UI's`
@@ -380,6 +382,7 @@ export interface Continued {
 export function receiptFor(held: AttemptEnd, continued: Continued): Receipt {
   const { attempt, run } = held;
   const { session, restored } = continued.continues;
+  const { lacks = [] } = attempt.restored ?? {};
   return {
     v: 1,
     runId: run.runId,
@@ -390,6 +393,7 @@ export function receiptFor(held: AttemptEnd, continued: Continued): Receipt {
     cwd: attempt.cwd,
     engineVersion: attempt.engineVersion,
     restoredFromEscrow: restored,
+    ...(lacks.length === 0 ? {} : { lacks }),
     options: continued.command.options,
     at: continued.at,
   };

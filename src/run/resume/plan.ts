@@ -22,6 +22,8 @@ export interface ResumeFacts {
   readonly supervised?: true;
   /** The run's session ids, newest first, with what the engine's store says of each. */
   readonly known: readonly KnownSession[];
+  /** The newest id of the run, if none of its ids has the format that the engine's ids have now. */
+  readonly misfit?: string;
   /** The newest conversation has no id that Reprise knows, and nobody chose an earlier one. */
   readonly unnamed?: true;
   /** The session of the copy in the run directory, if there is one and its checksum holds. */
@@ -141,7 +143,11 @@ export function planResume(facts: ResumeFacts): ResumeDecision {
       facts: { handle: run.handle },
     });
   }
-  if (facts.known.length === 0) return noSession(run);
+  const answered = facts.session === undefined ? answeredIn(run) : null;
+  const hasNone = facts.known.every(({ state, silent }) => state === "absent" && silent === true);
+  if (answered !== null && hasNone) return elsewhere(facts, answered);
+  if (facts.known.length === 0)
+    return facts.misfit === undefined ? noSession(run) : misfitting(facts, facts.misfit);
   if (facts.unnamed === true) return unnamed(facts);
   const passedOver: string[] = [];
   for (const session of facts.known) {
@@ -287,8 +293,39 @@ export function neverBegan(
 }
 
 function noSession(run: RunRecord): ResumeRefusal {
-  const why = isUnbegun(run) ? NEVER_STARTED : "no session id is known (session.value is null)";
+  const why = isUnbegun(run) ? NEVER_STARTED : "no session id is known";
   return { do: "refuse", code: "session_unknown", why, ways: [], facts: { missing: "session.value" } };
+}
+
+/** The session in which the engine answered a fork instead of a copy; null: it did not. */
+function answeredIn({ parent, status, sessions }: RunRecord): string | null {
+  if (parent === undefined || status !== "diverged") return null;
+  return sessions.findLast(({ foreign }) => foreign === true)?.value ?? null;
+}
+
+function elsewhere({ engine: { title }, run }: ResumeFacts, answered: string): ResumeRefusal {
+  const adopt = adoptCommand(run, answered);
+  const why = `${title} answered in session ${answered} instead of a copy of the conversation; \`${adopt}\` leads to it`;
+  return { do: "refuse", code: "session_lost", why, ways: [], facts: { answered } };
+}
+
+export function adoptCommand({ agentName }: Pick<RunRecord, "agentName">, session: string): string {
+  return `reprise adopt ${agentName} ${session}`;
+}
+
+/** The settings are to be corrected, so no new conversation is offered. */
+function misfitting({ run: { agentName } }: ResumeFacts, id: string): ResumeRefusal {
+  return {
+    do: "refuse",
+    code: "config_invalid",
+    why: misfitWords(agentName, id),
+    ways: [],
+    facts: { session: id, key: `engines.${agentName}.session.format` },
+  };
+}
+
+export function misfitWords(engine: string, id: string): string {
+  return `its session id ${id} does not fit engines.${engine}.session.format of the config. Correct the format, then resume again`;
 }
 
 function lost(facts: ResumeFacts, session: KnownSession | undefined): ResumeRefusal {

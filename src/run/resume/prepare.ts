@@ -20,9 +20,9 @@ import {
   lookUp,
   usableCopies,
 } from "../escrow/copies.ts";
-import { type ConversationRights, isUnnamed } from "../conversation.ts";
+import { candidates, type ConversationRights, isUnnamed } from "../conversation.ts";
 import type { Deps } from "../deps.ts";
-import { type EngineSetup, findEngine, setUpEngine } from "../engine-setup.ts";
+import { engineOf, type EngineSetup, findEngine, setUpEngine } from "../engine-setup.ts";
 import { expectedEscrow } from "../escrow/escrow.ts";
 import { assertOwnWorkplace, assertWorktree, cwdNow } from "../isolate.ts";
 import {
@@ -37,6 +37,7 @@ import {
 import { assertNoBatch } from "../leases.ts";
 import { anewIn, anewWith, folderIn, mayBeginAnew, reopensUi } from "../new-run.ts";
 import {
+  adoptCommand,
   asksTrust,
   type ResumeDecision,
   goingBack,
@@ -98,6 +99,8 @@ export interface PreparedResume {
   readonly plan: ResumePlan;
   /** The copy that goes back; null: none does. */
   readonly copy: Escrow | null;
+  /** What was said and is not in that copy, one sentence each. */
+  readonly lacks: readonly string[];
   /** The session lacks what its copy has, and the attempt goes on with it as it is. */
   readonly leavesCopy: boolean;
   readonly command: Command;
@@ -113,7 +116,7 @@ export async function prepareResume(
   recorded: RunRecord,
   wish: ResumeOptions,
 ): Promise<PreparedResume> {
-  const engine = findEngine(deps, recorded.agentName);
+  const engine = engineOf(deps, recorded);
   await assertUsable(recorded, wish);
   assertOwnWorkplace(recorded);
   const env = recordedEnv(recorded, deps.env, wish.env, wish.supervised);
@@ -148,17 +151,19 @@ export async function prepareResume(
     ...(wish.ui === true ? { watched: true } : {}),
     ...(wish.dialogue === undefined ? {} : { dialogue: wish.dialogue }),
   };
-  const command = warning(engine.command(ask), goingBack(plan));
+  const copy = copyFor(run, seen, plan);
+  const lacks = copy === null ? [] : await missingIn(deps, run, seen, copy);
+  const command = warning(engine.command(ask), [...goingBack(plan), ...lacks]);
   assertSameFolders(engine, run, command, later);
   const redact = redactorFor(setup.env, env);
   assertHiddenMessage(command, message, redact);
-  const copy = copyFor(run, seen, plan);
   const launch = keeps(wish, plan) ? keptLaunch(engine, run, wish.native, redact) : run.launch;
   return {
     run: { ...run, launch: { ...launch, trustCwd, ...lasting(command, refusal) } },
     setup,
     plan,
     copy,
+    lacks,
     leavesCopy: leavesCopy(seen.facts, plan),
     command,
     kind,
@@ -166,7 +171,6 @@ export async function prepareResume(
     message,
     notes: [
       ...(refusal === null ? notesFor(seen.facts, plan, kind) : [`beginning in run ${run.handle}`]),
-      ...(copy === null ? [] : await missingIn(deps, run, seen, copy)),
       ...(wish.trustCwd && !trustCwd ? distrust(engine, run, ask, command) : []),
     ],
   };
@@ -353,6 +357,7 @@ export async function prospect(
     home,
     ...(wish.supervised === true ? { supervised: true } : {}),
     known,
+    ...misfitOf(engine, run),
     ...(chosen === null && wish.session === undefined && isUnnamed(run) ? { unnamed: true } : {}),
     ...copies,
     kept: copies.kept.map(({ session }) => session),
@@ -361,6 +366,12 @@ export async function prospect(
     ...(wish.session === undefined ? {} : { session: known[0]?.id ?? wish.session }),
   };
   return { found, facts, decision: planResume(facts), copies };
+}
+
+function misfitOf({ session: { format } }: Engine, run: RunRecord): Pick<ResumeFacts, "misfit"> {
+  const ids = candidates(run.sessions, run.session);
+  const [newest] = ids;
+  return newest === undefined || ids.some((id) => format.test(id)) ? {} : { misfit: newest };
 }
 
 function copyFor(run: RunRecord, { copies }: Prospect, plan: ResumePlan): Escrow | null {
@@ -376,6 +387,8 @@ export interface Obstacle extends Pick<ResumeRefusal, "code" | "why" | "ways"> {
   readonly next?: string;
   /** No conversation ever began. */
   readonly unbegun?: true;
+  /** The session in which the engine answered a fork instead of a copy. */
+  readonly answered?: string;
 }
 
 /** What stands in the way of a plain resume, whatever the environment of the day is. Null: nothing. */
@@ -388,6 +401,9 @@ export async function whatStandsInTheWay(engine: Engine, run: RunRecord): Promis
   });
   if (decision.do !== "refuse") return null;
   const began = found.some(({ known }) => known.silent !== true || known.damaged === true);
+  const { answered } = decision.facts;
+  if (typeof answered === "string")
+    return { ...decision, anew: null, next: adoptCommand(run, answered), answered };
   const unbegun = found.length === 0 || began || isUnnamed(run) ? {} : { unbegun: true as const };
   return { ...decision, anew: anewWith(engine, run, found), ...unbegun };
 }
@@ -405,6 +421,8 @@ function refused(
 ): Fault {
   const { run } = asked;
   const { handle } = run;
+  if (code === "config_invalid")
+    return new Fault(code, `Run ${handle} cannot be resumed: ${why}.`, { facts: { handle, ...facts } });
   const offered = ways.map(({ option, does }) => `\`${resumeCommand(handle, asked, option)}\` ${does}`);
   if (again !== null) offered.push(`\`${again}\` makes the fork once more`);
   const begin =

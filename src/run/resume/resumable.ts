@@ -18,7 +18,7 @@ import type { Engine, Located } from "../../engines/engine.ts";
 import { shellWord } from "../../lib/shell.ts";
 import { copiesOf, copyId, damageOf, isElsewhere, lackedWith, copyName, whyStuck } from "../escrow/copies.ts";
 import { type BatchLease, batchHoldOf, type Deps } from "../deps.ts";
-import { allEngines } from "../engine-setup.ts";
+import { allEngines, undefinedWords } from "../engine-setup.ts";
 import { expectedEscrow } from "../escrow/escrow.ts";
 import { assertOwnWorkplace, movedWith } from "../isolate.ts";
 import {
@@ -53,6 +53,8 @@ export interface ResumeOffer {
   readonly next: string;
   /** No conversation ever began: an id that the run has is that of none. */
   readonly unbegun?: true;
+  /** Of a fork: the session in which the engine answered instead of a copy. */
+  readonly answered?: string;
 }
 
 /**
@@ -68,11 +70,12 @@ export async function offerFor(deps: Deps, run: RunRecord): Promise<ResumeOffer>
   if (run.status === "running") return { why, next: resume };
   const obstacle = await obstacleFor(deps, run);
   if (obstacle === null) return { why, next: why === null ? resume : `reprise logs ${handle}` };
-  const { why: stands, unbegun } = obstacle;
+  const { why: stands, unbegun, answered } = obstacle;
   return {
     why: stands,
     next: await wayAround(deps, run, obstacle),
     ...(unbegun === undefined ? {} : { unbegun }),
+    ...(answered === undefined ? {} : { answered }),
   };
 }
 
@@ -143,10 +146,17 @@ function batchWords({ batch, pid, issue, state }: BatchLease): string {
   return `batch ${batch} (pid ${pid}) works on its issue ${issue} (${state})`;
 }
 
-/** Null: there is none, or this command has not read the settings of the run's engine. */
+/** Null: a file that nobody has trusted yet, or that cannot be read, may define it. */
+function undefinedEngine({ config }: Deps, { agentName, handle }: RunRecord): Obstacle | null {
+  if (config.untrusted !== undefined || config.unread !== undefined) return null;
+  const why = undefinedWords(agentName);
+  return { why, code: "engine_unknown", ways: [], anew: null, next: `reprise logs ${handle}` };
+}
+
+/** Null: there is none. `deps` has the settings of the run's directory. */
 async function obstacleFor(deps: Deps, run: RunRecord): Promise<Obstacle | null> {
   const engine = allEngines(deps).find(({ id }) => id === run.agentName);
-  if (engine === undefined) return null;
+  if (engine === undefined) return undefinedEngine(deps, run);
   const moved = movedWith(run);
   if (moved !== null) {
     const next = `${moved.back} && REPRISE_HOME=${shellWord(moved.from)} reprise resume ${run.handle} "…"`;
