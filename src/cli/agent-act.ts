@@ -3,7 +3,7 @@
  * process acts on an agent.
  */
 import { Fault } from "../core/faults.ts";
-import type { AgentRecord } from "../core/supervision.ts";
+import { type AgentRecord, PUT_BACK } from "../core/supervision.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { wrap } from "../lib/wrap.ts";
 import type { Deps } from "../run/run.ts";
@@ -15,7 +15,6 @@ import {
   getAgent,
   keepConversation,
   listAgents,
-  PUT_BACK,
   refuseSecretMessage,
   type ResumedAgent,
   selectAgent,

@@ -8,7 +8,7 @@ import { type Deps, exitCodeFor } from "../run/run.ts";
 import { inspectRun, offerFor } from "../run/inspect.ts";
 import { selectRun } from "../run/select.ts";
 import { makeCommand, parse } from "./command.ts";
-import { withEngineOf } from "./run-config.ts";
+import { withEngineOf } from "./summary.ts";
 import type { Context } from "./context.ts";
 import { eventFrom } from "./events-text.ts";
 import { openView } from "./live.ts";

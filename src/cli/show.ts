@@ -14,9 +14,8 @@ import {
   type ResumeOffer,
 } from "../run/inspect.ts";
 import { count, makeCommand, once, parse } from "./command.ts";
-import { withEngineOf } from "./run-config.ts";
 import { type Context, paint } from "./context.ts";
-import { isFromStore, lastWordsOf, noConversation, UNNAMED } from "./summary.ts";
+import { isFromStore, lastWordsOf, noConversation, UNNAMED, withEngineOf } from "./summary.ts";
 import { age, hanging, hangingPath, resetText, STATUS_COLORS, unbroken } from "./words.ts";
 
 interface ShowOptions {
@@ -158,9 +157,9 @@ function launchText({ run: { launch }, attempts }: Inspection): string | null {
   return harmlessLine([first.program, ...first.args].join(" "), 1_000);
 }
 
-function sessionText(run: RunRecord): string {
-  const { session, attempts, status } = run;
-  if (isUnnamed(run)) return UNNAMED;
+function sessionText(record: RunRecord): string {
+  const { session, attempts, status } = record;
+  if (isUnnamed(record)) return UNNAMED;
   if (session.value === null && attempts === 0 && status !== "running") return "none";
   if (session.value === null) return "none found";
   const proof = session.verifiedAt === null ? "not verified yet" : `verified ${session.verifiedAt}`;

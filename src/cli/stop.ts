@@ -7,7 +7,7 @@ import { type Deps, forsakeUnrecorded, type Stopped, stopRun } from "../run/run.
 import { offerFor } from "../run/inspect.ts";
 import { selectRun } from "../run/select.ts";
 import { makeCommand, parse } from "./command.ts";
-import { withEngineOf } from "./run-config.ts";
+import { withEngineOf } from "./summary.ts";
 import type { Context } from "./context.ts";
 
 const command = () =>

@@ -2,11 +2,12 @@
  * The report after an attempt: three lines on stderr for people, or one JSON object on stdout.
  */
 import type { Trouble } from "../core/events.ts";
-import type { AttemptRecord, Receipt } from "../core/records.ts";
+import type { AttemptRecord, Receipt, RunRecord } from "../core/records.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { shellLine, shellWord } from "../lib/shell.ts";
-import type { AttemptResult } from "../run/run.ts";
+import { allEngines } from "../run/engine-setup.ts";
+import type { AttemptResult, Deps } from "../run/run.ts";
 import { type DryRun, isUnnamed, type ParentOffer, type ResumeOffer } from "../run/inspect.ts";
 import { type Context, paint } from "./context.ts";
 import type { View, ViewOptions } from "./live.ts";
@@ -183,4 +184,14 @@ function took(attempt: AttemptResult["attempt"]): string {
   return attempt.endedAt === null
     ? ""
     : formatDuration(Date.parse(attempt.endedAt) - Date.parse(attempt.startedAt));
+}
+
+/** The project of the run's directory may define its engine. Its file is read only where the user's does not. */
+export async function withEngineOf(
+  context: Context,
+  deps: Deps,
+  { agentName, cwd }: Pick<RunRecord, "agentName" | "cwd">,
+): Promise<Deps> {
+  if (allEngines(deps).some(({ id }) => id === agentName)) return deps;
+  return context.configure(deps, { cwd });
 }

@@ -18,7 +18,7 @@ export { type Explanation, explainOutput } from "./explain.ts";
 export { checkHealth, type Health } from "./health.ts";
 export { liveOwner } from "./leases.ts";
 export { isUndecided, refusedStart } from "./resume/plan.ts";
-export { type DryRun, dryRun } from "./resume/prepare.ts";
+export { type DryRun, dryRun } from "./resume/dry-run.ts";
 export { offerFor, type ParentOffer, type ResumeOffer, whyNotResumable } from "./resume/resumable.ts";
 
 export interface Inspection {

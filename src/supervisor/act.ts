@@ -6,7 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { PolicyEntry } from "../core/runbook.ts";
-import type { AgentRecord } from "../core/supervision.ts";
+import { type AgentRecord, PUT_BACK } from "../core/supervision.ts";
 import { type HolderLink, launchHolder } from "../detached/detached.ts";
 import { type Deps, type ResumeRequest } from "../run/run.ts";
 import { dryRun, isUndecided, refusedStart } from "../run/inspect.ts";
@@ -192,9 +192,6 @@ async function restoredWords({ store }: Deps, runId: string, n: number): Promise
   const restored = (await store.listAttempts(runId)).find((one) => one.n === n)?.restored;
   return restored === undefined ? "" : `; ${[PUT_BACK, ...restored.lacks].join("; ")}`;
 }
-
-/** Of the copy of a session that the engine had lost. */
-export const PUT_BACK = "the engine had lost the conversation, and the run's copy was put back";
 
 /** `--strict` is read from the store right before: another process may have written it after this was decided. */
 async function isForbidden({ store }: Deps, { agent, latest }: Look, decided: Decided): Promise<boolean> {

@@ -1,7 +1,6 @@
 /**
  * The door of `supervisor`: agents that are kept moving by their runbooks, the daemon that does it, and the way to it.
  */
-export { PUT_BACK } from "./act.ts";
 export { getAgent, listAgents, removeAgent, selectAgent, startAgent, stopAgent } from "./agents.ts";
 export {
   backCommand,

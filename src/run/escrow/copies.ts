@@ -25,7 +25,7 @@ import {
   saidSince,
   type ConversationWords,
 } from "../conversation.ts";
-import { describeLocated, type KnownSession, oneOfThese, misfitWords } from "../resume/plan.ts";
+import { describeLocated, type KnownSession, oneOfThese } from "../resume/plan.ts";
 
 type Copies = Pick<RunRecord, "escrow" | "kept">;
 
@@ -462,14 +462,7 @@ export interface LookedUp {
 
 /** `chosen`: only this one of the run's sessions. */
 export async function lookUp(engine: Engine, run: RunRecord, chosen?: string): Promise<readonly LookedUp[]> {
-  const recorded = candidates(run.sessions, run.session);
-  const all = recorded.filter((id) => engine.session.format.test(id));
-  if (chosen !== undefined && all.length === 0 && recorded.includes(chosen)) {
-    const why = misfitWords(run.agentName, chosen);
-    throw new Fault("config_invalid", `Run ${run.handle} cannot be resumed: ${why}.`, {
-      facts: { handle: run.handle, session: chosen },
-    });
-  }
+  const all = candidates(run.sessions, run.session).filter((id) => engine.session.format.test(id));
   const ids = chosen === undefined ? all : [oneOfThese(run, all, chosen)];
   const { engineHome } = run;
   if (engineHome === null || !engine.can.readStore) {

@@ -23,7 +23,6 @@ import {
 import { candidates, type ConversationRights, isUnnamed } from "../conversation.ts";
 import type { Deps } from "../deps.ts";
 import { engineOf, type EngineSetup, findEngine, setUpEngine } from "../engine-setup.ts";
-import { expectedEscrow } from "../escrow/escrow.ts";
 import { assertOwnWorkplace, assertWorktree, cwdNow } from "../isolate.ts";
 import {
   assertHiddenMessage,
@@ -34,7 +33,6 @@ import {
   redactorFor,
   storableArgs,
 } from "../launch.ts";
-import { assertNoBatch } from "../leases.ts";
 import { anewIn, anewWith, folderIn, mayBeginAnew, reopensUi } from "../new-run.ts";
 import {
   adoptCommand,
@@ -43,6 +41,7 @@ import {
   goingBack,
   isGone,
   leavesCopy,
+  misfitWords,
   neverBegan,
   NOTHING_SAID,
   notesFor,
@@ -121,14 +120,11 @@ export async function prepareResume(
   assertOwnWorkplace(recorded);
   const env = recordedEnv(recorded, deps.env, wish.env, wish.supervised);
   const setup = setUpEngine(deps, engine, env);
-  const later = { ...wish, env: setup.env };
-  assertSameRights(engine, recorded, later);
+  assertSameRights(engine, recorded, { ...wish, env: setup.env });
   const refusal = await refusalFor(deps, engine, recorded, wish);
   const run = refusal === null ? recorded : anewIn(setup, recorded, wish);
   const seen = await prospect(engine, run, { ...wish, home: setup.home });
-  const { copyDamage } = seen.copies;
   const plan = await possible(deps, engine, run, seen);
-  if (copyDamage !== undefined) deps.log.warn(`the run's copy of the session cannot be used: ${copyDamage}`);
   assertWorktree(engine, run, goesOn(seen.found, plan));
   if (plan.do === "continue") await assertNotOpenElsewhere(deps, engine, run, plan.session);
   const interactive = reopensUi(engine, run, wish);
@@ -139,8 +135,7 @@ export async function prepareResume(
     kind,
     interactive,
     message,
-    session: plan.do === "continue" ? plan.session : engine.can.chooseSession ? deps.newSessionId() : null,
-    forkTo: kind === "fork" && engine.can.chooseSession ? deps.newSessionId() : null,
+    ...sessionsFor(deps, engine, plan, kind),
     given: run.launch.given,
     givenHasNoPrompt: run.launch.message !== null,
     native: wish.native,
@@ -152,9 +147,9 @@ export async function prepareResume(
     ...(wish.dialogue === undefined ? {} : { dialogue: wish.dialogue }),
   };
   const copy = copyFor(run, seen, plan);
-  const lacks = copy === null ? [] : await missingIn(deps, run, seen, copy);
+  const lacks = await missingIn(deps, run, seen, copy);
   const command = warning(engine.command(ask), [...goingBack(plan), ...lacks]);
-  assertSameFolders(engine, run, command, later);
+  assertSameFolders(engine, run, command, { ...wish, env: setup.env });
   const redact = redactorFor(setup.env, env);
   assertHiddenMessage(command, message, redact);
   const launch = keeps(wish, plan) ? keptLaunch(engine, run, wish.native, redact) : run.launch;
@@ -176,6 +171,17 @@ export async function prepareResume(
   };
 }
 
+function sessionsFor(
+  deps: Deps,
+  { can: { chooseSession } }: Engine,
+  plan: ResumePlan,
+  kind: AttemptKind,
+): Pick<AttemptRequest, "session" | "forkTo"> {
+  const forkTo = kind === "fork" && chooseSession ? deps.newSessionId() : null;
+  if (plan.do === "continue") return { session: plan.session, forkTo };
+  return { session: chooseSession ? deps.newSessionId() : null, forkTo };
+}
+
 function warning(command: Command, more: readonly string[]): Command {
   return more.length === 0 ? command : { ...command, warnings: [...more, ...(command.warnings ?? [])] };
 }
@@ -184,8 +190,9 @@ async function missingIn(
   deps: Deps,
   run: RunRecord,
   { found }: Prospect,
-  copy: Escrow,
+  copy: Escrow | null,
 ): Promise<readonly string[]> {
+  if (copy === null) return [];
   const located = found.find(({ known }) => known.id === copy.session)?.located;
   if (located === undefined) return [];
   const attempts = await deps.store.listAttempts(run.runId);
@@ -196,7 +203,7 @@ async function possible(
   deps: Deps,
   engine: Engine,
   run: RunRecord,
-  { facts, found, decision }: Prospect,
+  { facts, found, decision, copies: { copyDamage } }: Prospect,
 ): Promise<ResumePlan> {
   if (decision.do === "refuse") {
     const again = isGone(decision) ? await forkAgain(deps, run) : null;
@@ -205,6 +212,7 @@ async function possible(
   const { unresumable } = run.launch;
   if (decision.do === "fresh" && unresumable !== undefined && !mayBeginAnew(engine, run, found))
     throw startAnother("option_unkept", run, `cannot begin a new conversation: ${unresumable}`);
+  if (copyDamage !== undefined) deps.log.warn(`the run's copy of the session cannot be used: ${copyDamage}`);
   return decision;
 }
 
@@ -337,6 +345,9 @@ export async function prospect(
   },
 ): Promise<Prospect> {
   const { want, damage, home } = wish;
+  const misfit = misfitOf(engine, run);
+  if (misfit.misfit !== undefined && wish.session !== undefined && want !== "fresh")
+    throw misfitFault(run, misfit.misfit);
   const chosen = wish.copy === undefined ? null : chosenCopy(run, wish.copy, wish.session);
   const found = await lookUp(engine, run, chosen?.session ?? wish.session);
   const known = found.map(({ known: session }) => session);
@@ -357,7 +368,7 @@ export async function prospect(
     home,
     ...(wish.supervised === true ? { supervised: true } : {}),
     known,
-    ...misfitOf(engine, run),
+    ...misfit,
     ...(chosen === null && wish.session === undefined && isUnnamed(run) ? { unnamed: true } : {}),
     ...copies,
     kept: copies.kept.map(({ session }) => session),
@@ -372,6 +383,11 @@ function misfitOf({ session: { format } }: Engine, run: RunRecord): Pick<ResumeF
   const ids = candidates(run.sessions, run.session);
   const [newest] = ids;
   return newest === undefined || ids.some((id) => format.test(id)) ? {} : { misfit: newest };
+}
+
+function misfitFault({ handle, agentName }: RunRecord, session: string): Fault {
+  const what = `Run ${handle} cannot be resumed: ${misfitWords(agentName, session)}.`;
+  return new Fault("config_invalid", what, { facts: { handle, session } });
 }
 
 function copyFor(run: RunRecord, { copies }: Prospect, plan: ResumePlan): Escrow | null {
@@ -421,8 +437,7 @@ function refused(
 ): Fault {
   const { run } = asked;
   const { handle } = run;
-  if (code === "config_invalid")
-    return new Fault(code, `Run ${handle} cannot be resumed: ${why}.`, { facts: { handle, ...facts } });
+  if (typeof asked.misfit === "string" && code === "config_invalid") return misfitFault(run, asked.misfit);
   const offered = ways.map(({ option, does }) => `\`${resumeCommand(handle, asked, option)}\` ${does}`);
   if (again !== null) offered.push(`\`${again}\` makes the fork once more`);
   const begin =
@@ -466,44 +481,4 @@ async function assertNotOpenElsewhere(
     `${engine.title} has session ${session} open in another process (pid ${live.pid}). Close it there, then resume again.`,
     { facts: { handle: run.handle, session, pid: live.pid } },
   );
-}
-
-export interface DryRun {
-  readonly handle: string;
-  readonly kind: AttemptKind;
-  readonly command: {
-    readonly program: string;
-    readonly args: readonly string[];
-    readonly cwd: string;
-    readonly stdin: string | null;
-  };
-  readonly message: string | null;
-  readonly notes: readonly string[];
-  /** The receipt as it would be written, as far as it can be known before the engine answers. */
-  readonly receipt: {
-    readonly asked: string | null;
-    readonly cwd: string;
-    readonly restoredFromEscrow: boolean;
-    readonly options: Command["options"];
-  };
-}
-
-export async function dryRun(deps: Deps, run: RunRecord, wish: ResumeOptions): Promise<DryRun> {
-  await assertNoBatch(deps, run);
-  const expected = await expectedEscrow(deps, run);
-  const { command, kind, message, notes, plan, setup } = await prepareResume(deps, expected, wish);
-  const [program, ...first] = setup.program;
-  return {
-    handle: run.handle,
-    kind,
-    command: { program, args: [...first, ...command.args], cwd: run.cwd, stdin: command.stdin },
-    message,
-    notes: [...notes, ...(command.warnings ?? [])],
-    receipt: {
-      asked: plan.do === "continue" ? plan.session : null,
-      cwd: run.cwd,
-      restoredFromEscrow: plan.do === "continue" && plan.restore,
-      options: command.options,
-    },
-  };
 }
