@@ -324,7 +324,12 @@ function misfitting({ run: { agentName } }: ResumeFacts, id: string): ResumeRefu
   };
 }
 
-export function misfitWords(engine: string, id: string): string {
+export function misfitFault({ handle, agentName }: RunRecord, session: string): Fault {
+  const what = `Run ${handle} cannot be resumed: ${misfitWords(agentName, session)}.`;
+  return new Fault("config_invalid", what, { facts: { handle, session } });
+}
+
+function misfitWords(engine: string, id: string): string {
   return `its session id ${id} does not fit engines.${engine}.session.format of the config. Correct the format, then resume again`;
 }
 

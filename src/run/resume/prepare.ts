@@ -41,7 +41,7 @@ import {
   goingBack,
   isGone,
   leavesCopy,
-  misfitWords,
+  misfitFault,
   neverBegan,
   NOTHING_SAID,
   notesFor,
@@ -345,9 +345,8 @@ export async function prospect(
   },
 ): Promise<Prospect> {
   const { want, damage, home } = wish;
-  const misfit = misfitOf(engine, run);
-  if (misfit.misfit !== undefined && wish.session !== undefined && want !== "fresh")
-    throw misfitFault(run, misfit.misfit);
+  const { misfit } = misfitOf(engine, run);
+  if (misfit !== undefined && wish.session !== undefined) throw misfitFault(run, misfit);
   const chosen = wish.copy === undefined ? null : chosenCopy(run, wish.copy, wish.session);
   const found = await lookUp(engine, run, chosen?.session ?? wish.session);
   const known = found.map(({ known: session }) => session);
@@ -368,7 +367,7 @@ export async function prospect(
     home,
     ...(wish.supervised === true ? { supervised: true } : {}),
     known,
-    ...misfit,
+    ...misfitOf(engine, run),
     ...(chosen === null && wish.session === undefined && isUnnamed(run) ? { unnamed: true } : {}),
     ...copies,
     kept: copies.kept.map(({ session }) => session),
@@ -383,11 +382,6 @@ function misfitOf({ session: { format } }: Engine, run: RunRecord): Pick<ResumeF
   const ids = candidates(run.sessions, run.session);
   const [newest] = ids;
   return newest === undefined || ids.some((id) => format.test(id)) ? {} : { misfit: newest };
-}
-
-function misfitFault({ handle, agentName }: RunRecord, session: string): Fault {
-  const what = `Run ${handle} cannot be resumed: ${misfitWords(agentName, session)}.`;
-  return new Fault("config_invalid", what, { facts: { handle, session } });
 }
 
 function copyFor(run: RunRecord, { copies }: Prospect, plan: ResumePlan): Escrow | null {
