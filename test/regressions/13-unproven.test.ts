@@ -31,7 +31,7 @@ test("a batch's --json says it", async () => {
   expect(JSON.stringify(issues)).toContain(UNVERIFIED);
 });
 
-test("with --strict it fails the issue, however often it is asked; without, its work is checked next", async () => {
+test("with --strict it fails the issue, however often it is asked; without, the issue is closed", async () => {
   using box = await begun();
   for (const words of [
     ["--resume", "--strict"],
@@ -41,10 +41,8 @@ test("with --strict it fails the issue, however often it is asked; without, its 
     expect([code, box.statuses()]).toEqual([10, { one: "in_progress" }]);
     expect(stdout).toContain(`Session resumption failed: ${UNVERIFIED}`);
   }
-  const attempts = box.batches()[1]?.issues["one"]?.attempts;
   const { stdout, stderr } = await box.run(["issues", "run", "--resume", "--engine", "parrot"]);
   expect([box.statuses(), stdout + stderr]).toEqual([{ one: "closed" }, expect.stringContaining(UNVERIFIED)]);
-  expect(box.batches().at(-1)?.issues["one"]?.attempts).toBe(attempts);
 });
 
 test("an agent's resume is asked for until the engine confirms it, and stays unproven in agent show", async () => {
