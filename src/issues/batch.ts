@@ -42,14 +42,15 @@ export async function runBatch(
   const { root } = place;
   // Agents and gates work where this batch works, whatever repository the environment names.
   const deps = { ...given, env: withoutRepository(given.env) };
-  // Without its engine, the batch would claim and fail every issue.
-  setUpEngine(deps, findEngine(deps, options.engine), []);
   const directory = makeMetadataDirectory(deps.state, root);
   const startedAtMs = deps.clock.now();
   const runId = batchId(startedAtMs, deps.newHandle());
   const lock = await lockRepository(deps, directory, root, runId);
   try {
     const planned = await planBatch(deps, place, options);
+    // Without its engine, the batch would claim and fail every issue.
+    if (options.watch || planned.take.some(isStarted))
+      setUpEngine(deps, findEngine(deps, options.engine), []);
     view.planned(planned);
     const redact = redactorFor(deps.env, []);
     const started = new Date(startedAtMs).toISOString();
