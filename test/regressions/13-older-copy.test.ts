@@ -6,7 +6,7 @@ import { AgentBox } from "../e2e/agent-box.ts";
 import { writeConfig } from "../e2e/parrot.ts";
 import { Sandbox } from "../e2e/sandbox.ts";
 
-const LOSS = "the copy is older than attempt 2: what was said there is not in it";
+const LOSS = "the copy is older than attempt 2 and lacks later messages";
 
 /** Attempt 2 has no copy, and then the engine loses the session. */
 async function lose(box: Sandbox, handle: string): Promise<void> {
