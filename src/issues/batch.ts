@@ -33,6 +33,15 @@ export interface BatchEnd {
 
 const isStarted = ({ decision }: PlannedIssue) => decision.do !== "leave" && decision.do !== "fail";
 
+/** Without its engine, a batch would claim and fail every issue. A batch with no work needs none. */
+function assertEngine(
+  deps: Deps,
+  { engine, watch: isWatching }: BatchOptions,
+  take: readonly PlannedIssue[],
+): void {
+  if (isWatching || take.some(isStarted)) setUpEngine(deps, findEngine(deps, engine), []);
+}
+
 export async function runBatch(
   given: Deps,
   place: BatchPlace,
@@ -48,9 +57,7 @@ export async function runBatch(
   const lock = await lockRepository(deps, directory, root, runId);
   try {
     const planned = await planBatch(deps, place, options);
-    // Without its engine, the batch would claim and fail every issue.
-    if (options.watch || planned.take.some(isStarted))
-      setUpEngine(deps, findEngine(deps, options.engine), []);
+    assertEngine(deps, options, planned.take);
     view.planned(planned);
     const redact = redactorFor(deps.env, []);
     const started = new Date(startedAtMs).toISOString();
