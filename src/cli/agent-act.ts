@@ -3,7 +3,7 @@
  * process acts on an agent.
  */
 import { Fault } from "../core/faults.ts";
-import type { AgentRecord } from "../core/supervision.ts";
+import { type AgentRecord, PUT_BACK } from "../core/supervision.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { wrap } from "../lib/wrap.ts";
 import type { Deps } from "../run/run.ts";
@@ -218,21 +218,21 @@ function report(
     restarted: of("restarted").map(withReason),
     running: of("running").map(({ id }) => id),
     skipped: of(...SKIPPED).map(withReason),
-    agents: told.map(({ id, runId, result, why, already, attempt, session, verified }) => ({
+    agents: told.map(({ id, runId, result, why, already, attempt, session, verified, restored }) => ({
       ...{ id, runId, result: SKIPPED.includes(result) ? "skipped" : result, reason: why },
-      ...{ already, attempt, session, verified },
+      ...{ already, attempt, session, verified, lacks: restored?.lacks ?? [] },
     })),
   });
 }
 
 function lineOf(told: AgentReport): string {
-  const { id, result, why, already, attempt, engine } = told;
+  const { id, result, why, already, attempt } = told;
   const by = already
     ? `; the supervisor had brought it back, and ${result === "resumed" ? why : "it runs"}`
     : "";
   switch (result) {
     case "resumed":
-      return `resumed ${id}: ${conversationOf(told)} goes on in attempt ${attempt}${told.verified ? `, confirmed by ${engine}` : ""}${by}`;
+      return `resumed ${id}: ${goesOn(told)}${lossOf(told)}${by}`;
     case "restarted":
       return `restarted ${id} (new conversation: ${why}): attempt ${attempt}${by}`;
     case "told":
@@ -246,6 +246,18 @@ function lineOf(told: AgentReport): string {
     case "refused":
       return `skipped ${id}: ${why}`;
   }
+}
+
+/** Until the engine names the conversation, nothing shows that it goes on there. */
+function goesOn(told: AgentReport): string {
+  const { attempt, engine, verified } = told;
+  return verified
+    ? `${conversationOf(told)} goes on in attempt ${attempt}, confirmed by ${engine}`
+    : `attempt ${attempt} asked for ${conversationOf(told)}, not confirmed yet`;
+}
+
+function lossOf({ restored }: AgentReport): string {
+  return restored === undefined ? "" : `; ${[PUT_BACK, ...restored.lacks].join("; ")}`;
 }
 
 /** Offers only what `--kill` would do. */

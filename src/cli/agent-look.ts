@@ -1,5 +1,6 @@
 /** `reprise agent list|show|peek`: the state of agents, with or without a daemon. */
 import { Fault } from "../core/faults.ts";
+import type { Receipt } from "../core/records.ts";
 import type { SupervisionEvent } from "../core/supervision.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmless, harmlessLine, wholeSentences } from "../lib/harmless.ts";
@@ -7,6 +8,7 @@ import { type Column, fitTable } from "../lib/table.ts";
 import { untilText } from "../lib/until.ts";
 import { type HolderLink, openHolder, screenOf } from "../detached/detached.ts";
 import type { Deps } from "../run/run.ts";
+import { loadReceipt } from "../state/state.ts";
 import {
   type AgentView,
   findDaemon,
@@ -21,6 +23,7 @@ import {
 import type { AgentRecord } from "../core/supervision.ts";
 import type { Terminal } from "./context.ts";
 import { AGENT_ID, defineCommand, flag, JSON_FLAG } from "./define.ts";
+import { unprovenWords } from "./summary.ts";
 import { labelled, printTable, widthLimit } from "./words.ts";
 
 export const list = defineCommand({
@@ -155,18 +158,35 @@ export const show = defineCommand({
     const look = await see(deps, record);
     const view = viewOf(look);
     const { attempts, history } = look;
-    reply({ agent: record, view, attempts, history }, () => {
-      for (const line of describe(look, view, deps.clock.now(), context.terminal)) context.print(line);
+    const receipts = await receiptsOf(look);
+    const proved = attempts.map((attempt) => ({
+      ...attempt,
+      verified: receipts.get(attempt.n)?.verified ?? null,
+    }));
+    reply({ agent: record, view, attempts: proved, history }, () => {
+      const at = { nowMs: deps.clock.now(), receipts };
+      for (const line of describe(look, view, at, context.terminal)) context.print(line);
     });
     if (record.phase === "active" && !(await isSupervised(deps))) context.log.warn(UNSUPERVISED);
     return 0;
   },
 });
 
+/** By the number of their attempt. A receipt that cannot be read proves nothing. */
+async function receiptsOf({ run, attempts }: AgentSnapshot): Promise<ReadonlyMap<number, Receipt>> {
+  const found = new Map<number, Receipt>();
+  if (run === null) return found;
+  for (const { n } of attempts) {
+    const receipt = await loadReceipt(run.runDirectory, n).catch(() => null);
+    if (receipt !== null) found.set(n, receipt);
+  }
+  return found;
+}
+
 export function describe(
   look: AgentSnapshot,
   view: AgentView,
-  nowMs: number,
+  { nowMs, receipts }: { readonly nowMs: number; readonly receipts: ReadonlyMap<number, Receipt> },
   terminal: Pick<Terminal, "stdout" | "columns">,
 ): readonly string[] {
   const { agent, attempts } = look;
@@ -186,12 +206,19 @@ export function describe(
       labelled(
         terminal,
         `attempt ${n}  `,
-        `${kind}  ${startedAt}  ${outcome === null ? "running" : harmlessLine(`${outcome.result}: ${outcome.reason}`, 1_000)}`,
+        `${kind}  ${startedAt}  ${outcome === null ? "running" : harmlessLine(`${outcome.result}: ${outcome.reason}`, 1_000)}${proofWords(receipts.get(n))}`,
       ),
     ),
     "",
     ...look.history.flatMap((event) => sayEvent(event, terminal)),
   ];
+}
+
+/** Only what a reader would not expect of a resume. */
+function proofWords(receipt: Receipt | undefined): string {
+  if (receipt === undefined) return "";
+  const unproven = receipt.verified === "not_verified" ? [unprovenWords(receipt)] : [];
+  return [...unproven, ...(receipt.lacks ?? [])].map((text) => `; ${harmlessLine(text, 400)}`).join("");
 }
 
 function sayEvent(

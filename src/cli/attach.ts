@@ -7,6 +7,7 @@ import { harmlessLine } from "../lib/harmless.ts";
 import { type Deps, exitCodeFor } from "../run/run.ts";
 import { inspectRun, offerFor } from "../run/inspect.ts";
 import { selectRun } from "../run/select.ts";
+import { withEngineOf } from "./summary.ts";
 import type { Context } from "./context.ts";
 import { defineCommand, flag, LIVE_HANDLE } from "./define.ts";
 import { eventFrom } from "./events-text.ts";
@@ -115,7 +116,7 @@ async function howItEnded(context: Context, deps: Deps, found: RunRecord): Promi
     context.log.info(`${handle} is ${found.status}. Look at it: reprise show ${handle}`);
     return 1;
   }
-  const { why, next } = await offerFor(deps, found);
+  const { why, next } = await offerFor(await withEngineOf(context, deps, found), found);
   const again = why === null ? next : `reprise show ${handle}`;
   context.log.info(
     `${handle} has ended: ${outcome.result}, ${harmlessLine(outcome.reason, 300)}. Next: ${again}`,

@@ -9,12 +9,13 @@ import {
   type InspectedAttempt,
   type Inspection,
   inspectRun,
+  isUnnamed,
   type ResumeOffer,
   offerFor,
 } from "../run/inspect.ts";
 import { type Context, paint } from "./context.ts";
 import { count, defineCommand, flag, RUN_HANDLE, withValue } from "./define.ts";
-import { isFromStore, lastWordsOf, NO_CONVERSATION } from "./summary.ts";
+import { isFromStore, lastWordsOf, noConversation, UNNAMED, withEngineOf } from "./summary.ts";
 import { age, hanging, hangingPath, resetText, STATUS_COLORS, unbroken } from "./words.ts";
 
 export const command = defineCommand({
@@ -33,6 +34,7 @@ export const command = defineCommand({
   run: async ({ args, options }, context) => {
     const deps = await context.open({ cwd: null });
     const found = await inspectRun(deps, args.handle);
+    const offering = await withEngineOf(context, deps, found.run);
     const attempts = chosen(found, options.attempt);
     if (options.json === true) {
       context.printJson({
@@ -40,7 +42,7 @@ export const command = defineCommand({
         ...found.run,
         live: found.live,
         batch: found.batch,
-        resumable: (await offerFor(deps, found.run)).why === null,
+        resumable: (await offerFor(offering, found.run)).why === null,
         escrowState: found.escrow,
         history: attempts.map(({ n, record, receipt }) => ({ n, ...record, receipt })),
         warnings: found.warnings,
@@ -49,7 +51,7 @@ export const command = defineCommand({
     }
     for (const warning of found.warnings) context.log.warn(warning);
     const isWhole = options.attempt === undefined;
-    const offer = isWhole && found.live === null ? await offerFor(deps, found.run) : null;
+    const offer = isWhole && found.live === null ? await offerFor(offering, found.run) : null;
     if (isWhole) printRun(context, found, offer, deps.clock.now());
     for (const attempt of attempts) printAttempt(context, attempt, deps.clock.now());
     if (!isWhole) return 0;
@@ -95,7 +97,8 @@ function printRun(context: Context, found: Inspection, offer: ResumeOffer | null
   line("subject", record.subject === null ? null : harmlessLine(record.subject, 200));
   line("message", record.launch.message === null ? null : harmlessLine(record.launch.message, 200));
   path("cwd", record.cwd);
-  line("session", offer?.unbegun === true ? NO_CONVERSATION : sessionText(record));
+  const isNone = offer?.unbegun === true || offer?.answered !== undefined;
+  line("session", offer !== null && isNone ? noConversation(offer) : sessionText(record));
   line("fork of", parentText(record));
   line("launch", launchText(found));
   path("home", record.engineHome);
@@ -141,7 +144,9 @@ function launchText({ run: { launch }, attempts }: Inspection): string | null {
   return harmlessLine([first.program, ...first.args].join(" "), 1_000);
 }
 
-function sessionText({ session, attempts, status }: RunRecord): string {
+function sessionText(record: RunRecord): string {
+  const { session, attempts, status } = record;
+  if (isUnnamed(record)) return UNNAMED;
   if (session.value === null && attempts === 0 && status !== "running") return "none";
   if (session.value === null) return "none found";
   const proof = session.verifiedAt === null ? "not verified yet" : `verified ${session.verifiedAt}`;
@@ -218,7 +223,8 @@ function proofOf(receipt: Receipt, attempt: AttemptRecord): readonly string[] {
       ? `proof: a copy of ${asked}, which the engine's store has by the new id ${reported ?? "nothing"}`
       : verdict(receipt, asked, reported),
   ];
-  if (receipt.restoredFromEscrow) lines.push("the run's copy of it was put back first");
+  if (receipt.restoredFromEscrow)
+    lines.push(["the run's copy of it was put back first", ...(receipt.lacks ?? [])].join("; "));
   for (const [what, options] of Object.entries(receipt.options)) {
     if (options.length > 0) lines.push(`options ${what}: ${harmlessLine(options.join("  "), 400)}`);
   }

@@ -6,6 +6,7 @@ import { type Deps, forsakeUnrecorded, type Stopped, stopRun } from "../run/run.
 import { offerFor } from "../run/inspect.ts";
 import { selectRun } from "../run/select.ts";
 import { defineCommand, flag, JSON_FLAG, LIVE_HANDLE } from "./define.ts";
+import { withEngineOf } from "./summary.ts";
 
 export const command = defineCommand({
   name: "stop",
@@ -35,7 +36,8 @@ export const command = defineCommand({
         : await afterIssue(deps, handle);
     if (ownerGone) await forsakeIssue(deps, stopped.run);
     const { run: record, how, strays } = stopped;
-    const text = options.json === true ? "" : await stoppedText(deps, stopped);
+    const text =
+      options.json === true ? "" : await stoppedText(await withEngineOf(context, deps, record), stopped);
     reply(
       {
         ...{ handle: record.handle, runId: record.runId, status: record.status, how, strays },

@@ -2,12 +2,13 @@
  * The report after an attempt: three lines on stderr for people, or one JSON object on stdout.
  */
 import type { Trouble } from "../core/events.ts";
-import type { AttemptRecord, Receipt } from "../core/records.ts";
+import type { AttemptRecord, Receipt, RunRecord } from "../core/records.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { shellLine, shellWord } from "../lib/shell.ts";
-import type { AttemptResult } from "../run/run.ts";
-import type { DryRun, ParentOffer, ResumeOffer } from "../run/inspect.ts";
+import { allEngines } from "../run/engine-setup.ts";
+import type { AttemptResult, Deps } from "../run/run.ts";
+import { type DryRun, isUnnamed, type ParentOffer, type ResumeOffer } from "../run/inspect.ts";
 import { type Context, paint } from "./context.ts";
 import type { View, ViewOptions } from "./live.ts";
 import { hanging, hangingPath, resetText, unbroken } from "./words.ts";
@@ -105,10 +106,12 @@ function say(context: Context, result: AttemptResult, { offer, parent }: Offers,
   const proved =
     receipt === null || receipt.verified === "diverged" ? "" : ` (${proofText(receipt, attempt)})`;
   const session =
-    offer.unbegun === true
-      ? NO_CONVERSATION
+    offer.unbegun === true || offer.answered !== undefined
+      ? noConversation(offer)
       : run.session.value === null
-        ? "none found"
+        ? isUnnamed(run)
+          ? UNNAMED
+          : "none found"
         : `${run.session.field ?? "session"} ${harmlessLine(run.session.value, 200)}${proved}`;
   lines.push(
     `handle   ${paint(terminal, "bold", run.handle)}   (${nextOf(offer)})`,
@@ -123,8 +126,14 @@ function say(context: Context, result: AttemptResult, { offer, parent }: Offers,
 
 const LABEL = 9;
 
+/** In place of the id of a new conversation, which the earlier ids of the run are not. */
+export const UNNAMED = "unknown: the engine named no id for this conversation";
+
 /** In place of an id without a conversation. */
-export const NO_CONVERSATION = "none: no conversation ever began";
+export function noConversation({ answered }: ResumeOffer): string {
+  if (answered === undefined) return "none: no conversation ever began";
+  return `none: the engine answered in session ${harmlessLine(answered, 200)}, which is not a copy`;
+}
 
 function nextOf({ why, next }: ResumeOffer): string {
   return why === null ? unbroken(next) : `cannot be resumed: ${harmlessLine(why, 1_000)}`;
@@ -155,6 +164,11 @@ function proofText({ verified, asked, reported }: Receipt, attempt: AttemptRecor
     return `a copy of the conversation: ${how}`;
   }
   if (verified === "store_confirmed") return "the same conversation: the engine's store was written";
+  return unprovenWords({ asked, reported });
+}
+
+/** Of a receipt whose `verified` is `not_verified`. */
+export function unprovenWords({ asked, reported }: Pick<Receipt, "asked" | "reported">): string {
   if (reported === null) return "not verified: the engine reported no id";
   return reported === asked
     ? "not verified: the engine opened it and wrote nothing to it"
@@ -170,4 +184,14 @@ function took(attempt: AttemptResult["attempt"]): string {
   return attempt.endedAt === null
     ? ""
     : formatDuration(Date.parse(attempt.endedAt) - Date.parse(attempt.startedAt));
+}
+
+/** The project of the run's directory may define its engine. Its file is read only where the user's does not. */
+export async function withEngineOf(
+  context: Context,
+  deps: Deps,
+  { agentName, cwd }: Pick<RunRecord, "agentName" | "cwd">,
+): Promise<Deps> {
+  if (allEngines(deps).some(({ id }) => id === agentName)) return deps;
+  return context.configure(deps, { cwd });
 }

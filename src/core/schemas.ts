@@ -224,6 +224,13 @@ export const attemptSchema = z.object({
   diagnostics: texts,
   /** Names of the variables whose values Reprise removed from everything but the raw logs. */
   hidden: z.exactOptional(texts),
+  /** The run's copy of the session was restored first. Absent: the engine had its session. */
+  restored: z.exactOptional(
+    z.object({
+      /** Text that the conversation had and the copy lacks, one sentence each. */
+      lacks: texts,
+    }),
+  ),
   /** The last stderr lines of an agent that failed or was interrupted, redacted and harmless. */
   lastWords: z.exactOptional(texts),
 });
@@ -239,6 +246,8 @@ export const receiptSchema = z.object({
   cwd: z.string(),
   engineVersion: z.string().nullable(),
   restoredFromEscrow: z.boolean(),
+  /** Text that the conversation had and the restored copy lacks, one sentence each. Absent: none is known. */
+  lacks: z.exactOptional(texts),
   options: z.object({ kept: texts, dropped: texts, rewritten: texts }),
   at: time,
 });

@@ -117,3 +117,6 @@ export interface PipelineRecord {
   readonly createdAt: string;
   readonly endedAt: string | null;
 }
+
+/** In reports on a resume: of the copy of a session that the engine had lost. */
+export const PUT_BACK = "the engine had lost the conversation, and the run's copy was put back";

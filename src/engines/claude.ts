@@ -67,8 +67,8 @@ export const claude: Engine = {
   },
 
   explainExit({ code }, stderrTail, nowMs, stdoutTail = "") {
-    if (code === 0) return null;
-    const said = code === null ? null : failureIn(stdoutTail, nowMs);
+    if (code === null || code === 0) return null;
+    const said = failureIn(stdoutTail, nowMs);
     if (said !== null) return said;
     const error = stderrTail
       .split("\n")

@@ -131,7 +131,7 @@ export function explainExit(
   nowMs: number,
   stdoutTail?: string,
 ): Trouble | null {
-  if (code === 0) return null;
+  if (code === null || code === 0) return null;
   if (/not inside a trusted directory/i.test(stderrTail)) {
     const message =
       "Codex does not trust this directory: it is no git repository. Give --trust-cwd to allow it.";

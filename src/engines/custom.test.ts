@@ -282,6 +282,7 @@ test("the last words on stderr explain a failure", () => {
   });
   expect(engine.explainExit({ code: 1, signal: null }, "", NOW)).toBeNull();
   expect(engine.explainExit({ code: 0, signal: null }, "noise", NOW)).toBeNull();
+  expect(engine.explainExit({ code: null, signal: "SIGKILL" }, "403 Forbidden\n", NOW)).toBeNull();
 });
 
 test("the examples of docs/config.md do what the page says", () => {

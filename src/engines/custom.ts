@@ -89,7 +89,8 @@ export function customEngine(id: string, config: EngineConfig): Engine | null {
     printed: ({ interactive, message }) => (interactive || message === null ? "text" : "events"),
     explainExit(exit, stderrTail, nowMs) {
       const last = stderrTail.trim().split("\n").at(-1) ?? "";
-      return exit.code === 0 || last === "" ? null : troubleOf(last, nowMs);
+      // Nothing that an agent wrote before explains the signal that ended it.
+      return exit.code === null || exit.code === 0 || last === "" ? null : troubleOf(last, nowMs);
     },
     locate: async () => ({ state: "unknown", why: `Reprise does not know where ${id} keeps its sessions` }),
     sessions: async () => [],
@@ -124,7 +125,9 @@ function command({ id, custom, grammar }: Described, ask: AttemptRequest): Comma
       `${id} has no way to open its UI with a message: engines.${id}.interactive does not say where {message} goes.`,
     );
   }
+  const nameless = ask.interactive && !again && !custom.session.choose && named === null;
   return {
+    ...(nameless ? { warnings: [namelessUi(id)] } : {}),
     ...withMessage(byArgument ? ask.message : null, (message) =>
       fill(template, { session: named ?? ask.session, message, options: render(kept) }),
     ),
@@ -142,6 +145,11 @@ function command({ id, custom, grammar }: Described, ask: AttemptRequest): Comma
       rewritten: [],
     },
   };
+}
+
+/** Lines of a UI are text for people: only an id that Reprise chose names its conversation. */
+function namelessUi(id: string): string {
+  return `this conversation cannot be resumed: Reprise cannot see the session of ${id}'s UI, and engines.${id}.session.choose is not set`;
 }
 
 /** Whether such a command prints lines that match the rules is unknown, so its exit decides. */

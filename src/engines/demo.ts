@@ -91,7 +91,7 @@ export const demo: Engine = {
 
   explainExit(exit, stderrTail) {
     const said = /^demo: (.*)$/m.exec(stderrTail)?.[1];
-    if (said === undefined || exit.code === 0) return null;
+    if (said === undefined || exit.code === null || exit.code === 0) return null;
     return { kind: kindOfRefusal(said, exit.code), message: said.slice(0, 500) };
   },
 

@@ -114,6 +114,17 @@ describe.each(ENGINES.map((engine) => [engine.id, engine] as const))("%s", (id, 
     }
   });
 
+  test("explains no end by a signal with what was written to stderr before", () => {
+    const exit = { code: null, signal: "SIGKILL" } as const;
+    for (const line of [
+      "error: 403 Forbidden",
+      "demo: boom",
+      "Not inside a trusted directory",
+      "ERROR: usage limit",
+    ])
+      expect(engine.explainExit(exit, `${line}\n`, NOW, "")).toBeNull();
+  });
+
   test("explains nothing when all went well", () => {
     expect(engine.explainExit(SUCCESS, "", NOW)).toBeNull();
   });

@@ -33,6 +33,15 @@ export interface BatchEnd {
 
 const isStarted = ({ decision }: PlannedIssue) => decision.do !== "leave" && decision.do !== "fail";
 
+/** Without its engine, a batch would claim and fail every issue. A batch with no work needs none. */
+function assertEngine(
+  deps: Deps,
+  { engine, watch: isWatching }: BatchOptions,
+  take: readonly PlannedIssue[],
+): void {
+  if (isWatching || take.some(isStarted)) setUpEngine(deps, findEngine(deps, engine), []);
+}
+
 export async function runBatch(
   given: Deps,
   place: BatchPlace,
@@ -42,14 +51,13 @@ export async function runBatch(
   const { root } = place;
   // Agents and gates work where this batch works, whatever repository the environment names.
   const deps = { ...given, env: withoutRepository(given.env) };
-  // Without its engine, the batch would claim and fail every issue.
-  setUpEngine(deps, findEngine(deps, options.engine), []);
   const directory = makeMetadataDirectory(deps.state, root);
   const startedAtMs = deps.clock.now();
   const runId = batchId(startedAtMs, deps.newHandle());
   const lock = await lockRepository(deps, directory, root, runId);
   try {
     const planned = await planBatch(deps, place, options);
+    assertEngine(deps, options, planned.take);
     view.planned(planned);
     const redact = redactorFor(deps.env, []);
     const started = new Date(startedAtMs).toISOString();

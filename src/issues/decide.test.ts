@@ -254,6 +254,7 @@ const NOW = Date.parse("2026-01-01T00:00:00Z");
 const TURN: TurnFacts = {
   outcome: { result: "completed", reason: "" },
   resumed: false,
+  unverified: false,
   toolCalls: 0,
   stopping: false,
   troubles: 0,

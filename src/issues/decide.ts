@@ -41,6 +41,8 @@ export interface Past {
   readonly isolate: Isolate;
   /** The next step after its last turn. */
   readonly next: "agent" | "gate" | "close";
+  /** Its last turn was a resume without proof. */
+  readonly unverified?: true;
   /** A gate checked its work. False: no gate, or it has not run. */
   readonly checked: boolean;
   /** It was completed, and someone opened it again. */
@@ -87,6 +89,9 @@ const READY = "it is ready";
 
 export const RESUMPTION_FAILED = "Session resumption failed: ";
 
+/** Of a turn in a conversation that the engine did not name again. */
+export const UNVERIFIED = "the resume is not verified: the engine did not confirm the session";
+
 const ELSEWHERE = {
   none: "its work is in the checkout; --isolate none resumes it",
   worktree: "its work is in a worktree; to resume it, omit --isolate none",
@@ -124,6 +129,8 @@ export function decide(
   // Commands offer it only after the person has decided (`damagedSessions`).
   if (past.state === "damaged" && !policy.strict) return { do: "leave", why: past.why, with: [] };
   if (policy.fresh) return { do: "fresh", handle, why: "you asked for a new conversation", warn: false };
+  if (policy.strict && past.unverified === true && past.next === "gate")
+    return { do: "fail", why: `${RESUMPTION_FAILED}${UNVERIFIED}` };
   if (past.state === "alive" && session !== null && handle !== null) {
     return past.next === "gate"
       ? { do: "gate", handle, session, why: UNJUDGED[policy.gate === null ? "without" : "with"] }
@@ -154,6 +161,8 @@ export function withDependencies(decision: IssueDecision, ids: readonly string[]
 export interface TurnFacts {
   readonly outcome: Outcome;
   readonly resumed: boolean;
+  /** It was a resume that nothing proves. */
+  readonly unverified: boolean;
   readonly toolCalls: number;
   /** The user stops the batch. */
   readonly stopping: boolean;
@@ -188,7 +197,10 @@ const MAX_CRASHES = 2;
 export function decideAfter(facts: TurnFacts, policy: TurnPolicy): TurnDecision {
   const { outcome } = facts;
   const why = whyOf(outcome);
-  if (outcome.result === "completed") return { do: "gate" };
+  if (outcome.result === "completed")
+    return policy.strict && facts.unverified
+      ? { do: "fail", why: `${RESUMPTION_FAILED}${UNVERIFIED}` }
+      : { do: "gate" };
   if (outcome.result === "cancelled" || facts.stopping) return { do: "interrupt", why };
   if (outcome.result === "diverged") return { do: "fail", why };
   if (outcome.trouble !== undefined) return afterTrouble(outcome.trouble.kind, why, facts, policy);

@@ -56,6 +56,8 @@ export class IssueProgress {
   tokens: Tokens | null = null;
   /** Facts about the work in git for the summary. */
   notes: readonly string[] = [];
+  /** Its last turn was a resume that nothing proves. */
+  unverified = false;
 
   /** The last turn about the issue was completed. */
   turnCompleted: boolean;
@@ -78,6 +80,7 @@ export class IssueProgress {
     this.findings = entry?.findings ?? [];
     this.attempt = entry?.attempts ?? 0;
     this.turnCompleted = turnCompleted;
+    this.unverified = past.unverified === true;
     this.wasCompleted = entry?.status === "completed";
     this.tree = entry?.tree ?? null;
     this.tools = entry === null ? 0 : entry.tools;

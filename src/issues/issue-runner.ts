@@ -19,6 +19,7 @@ import {
   times,
   type TurnDecision,
   UNSENT_CHANGE,
+  UNVERIFIED,
   WHILE_WORKING,
   WORK_WORDS,
   type WorkState,
@@ -357,6 +358,7 @@ export class IssueRunner {
     progress.status = "closed";
     const reasons = [
       this.#evidence,
+      progress.unverified ? UNVERIFIED : "",
       hasNews ? UNSENT_CHANGE : "",
       deniedWords(this.#work.denied),
       ...progress.notes,

@@ -1,6 +1,6 @@
 /** Whether an issue's last conversation can continue: reads the metadata, the run and the engine's own store. */
 import { isDeepStrictEqual } from "node:util";
-import { isDirectory, movedWords } from "../state/state.ts";
+import { isDirectory, loadReceipt, movedWords } from "../state/state.ts";
 import { Fault, type FaultCode, FAULTS } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import { harmlessLine } from "../lib/harmless.ts";
@@ -9,6 +9,7 @@ import { dryRun, isUndecided, refusedStart } from "../run/inspect.ts";
 import { heldInRun } from "../run/engine-access.ts";
 import { selectRun } from "../run/select.ts";
 import type { Past } from "./decide.ts";
+import { ourBranches } from "./git/branch.ts";
 import { type BatchRecord, type IssueRecord, type LeftIssue, NO_GATE } from "./metadata.ts";
 import { newsIn } from "./prompt.ts";
 import { type PriorEntry, batchHistory } from "./prior.ts";
@@ -122,14 +123,24 @@ async function pastInProgress(
     if (entry.handle === null && entry.session_id === null) continue;
     const found = await pastOfEntry(deps, entry, issue, request);
     newest ??= found;
-    if (found.session !== null) return found;
+    // A turn was completed there, so an older conversation is not the newest one (I3).
+    if (found.session !== null || found.turnCompleted) return found;
   }
   if (newest !== null) return newest;
   const other = otherEngine(deps, root, issue, request.engine);
-  if (other === null) return NO_PAST;
+  if (other === null) return { ...NO_PAST, ...(await branchWithoutRecord(deps, root, issue)) };
   const why = `it has no earlier session of ${request.engine}: its session is one of ${other}, and --engine ${other} continues it`;
   if (request.engineGiven) return { ...NO_PAST, why };
   return { ...NO_PAST, state: "trouble", why, with: ["--engine", other] };
+}
+
+/** Records belong to the repository's path, so a branch without one may be older than a move of the repository. */
+async function branchWithoutRecord(deps: Deps, root: string, { id }: Issue): Promise<{ why?: string }> {
+  const branches = [...(await ourBranches(deps, root))].filter((name) => name.startsWith(`reprise/${id}-`));
+  if (branches.length === 0) return {};
+  const named = harmlessLine(branches.join(", "), 300);
+  const why = `it has no earlier session for ${root}, but there is a branch ${named} of this issue; if the repository was moved, move it back to continue the conversation`;
+  return { why };
 }
 
 /** Another engine that has a conversation about the issue. Null: none. */
@@ -166,7 +177,9 @@ async function pastOfEntry(
   const held = fault === null ? heldInRun(deps, run, over) : null;
   const checked = entry.gate?.passed === true && entry.gate.detail !== NO_GATE;
   const { attempts } = run;
-  const facts = { session, handle, isolate, next, checked, turnCompleted, attempts } as const;
+  const isUnproven = turnCompleted && (await isUnverified(run, entry.attempts));
+  const unverified = isUnproven ? { unverified: true as const } : {};
+  const facts = { session, handle, isolate, next, checked, turnCompleted, attempts, ...unverified } as const;
   const known = { ...facts, entry, over, held, ...ended } as const;
   // A requested new conversation needs no earlier one.
   const asked = request.fresh ? await faultOf(deps, run, "resume", []) : fault;
@@ -304,6 +317,11 @@ async function turnIsDone(deps: Deps, entry: PriorEntry, run: RunRecord): Promis
   if (run.status !== "completed" || entry.attempts === 0) return false;
   const own = (await deps.store.listAttempts(run.runId)).find(({ n }) => n === entry.attempts);
   return own?.outcome?.result === "completed";
+}
+
+async function isUnverified({ runDirectory }: RunRecord, attempt: number): Promise<boolean> {
+  const receipt = await loadReceipt(runDirectory, attempt).catch(() => null);
+  return receipt?.verified === "not_verified";
 }
 
 async function runOf(deps: Deps, handle: string | null): Promise<RunRecord | null> {

@@ -20,6 +20,8 @@ export interface IssueTurn {
   readonly toolCalls: number;
   /** Calls that the engine refused, as far as its output reports them. */
   readonly denied: readonly DeniedCall[];
+  /** It was a resume, and neither the engine nor its store confirms the session. */
+  readonly unverified: boolean;
 }
 
 /** Faults that mean a lost conversation. A person decides about a damaged one. */
@@ -54,14 +56,16 @@ export async function takeTurn(progress: IssueProgress, ask: TurnRequest): Promi
     });
     if (isHeard && outcome.result !== "diverged") progress.reopened = false;
     progress.note({ status: "running", session_id: result.run.session.value, tokens: result.attempt.tokens });
-    return { outcome, toolCalls: seen.toolCalls, denied: seen.denied };
+    const unverified = result.receipt?.verified === "not_verified";
+    progress.unverified = unverified;
+    return { outcome, toolCalls: seen.toolCalls, denied: seen.denied, unverified };
   } catch (error) {
     const outcome = error instanceof Fault && ask.do !== "start" ? outcomeOfFault(error) : null;
     if (outcome === null) throw error;
     const { code } = error as Fault;
     // The worktree is gone with the run.
     if (LOST.includes(code) && code !== "session_lost") progress.handle = null;
-    return { outcome, toolCalls: seen.toolCalls, denied: seen.denied };
+    return { outcome, toolCalls: seen.toolCalls, denied: seen.denied, unverified: false };
   } finally {
     seen.forget();
   }

@@ -218,7 +218,8 @@ async function runsBySession(deps: Deps, engine: string): Promise<ReadonlyMap<st
   const runs = await deps.store.listRuns({ engine, limit: Number.POSITIVE_INFINITY });
   const known = new Map<string, RunRecord>();
   // Newest first, so that the newest run of a session is named.
-  for (const run of runs.toReversed()) for (const { value } of run.sessions) known.set(value, run);
+  for (const run of runs.toReversed())
+    for (const { value, foreign } of run.sessions) if (foreign === undefined) known.set(value, run);
   return known;
 }
 

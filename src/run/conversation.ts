@@ -2,7 +2,14 @@
  * Which session an attempt belongs to (I2–I5): ids are only ever added, and the engine's own store decides.
  * Also the difference between two states of a conversation.
  */
-import type { AttemptRecord, Escrow, SeenSession, Session, SessionSource } from "../core/records.ts";
+import type {
+  AttemptRecord,
+  Escrow,
+  RunRecord,
+  SeenSession,
+  Session,
+  SessionSource,
+} from "../core/records.ts";
 import type { AttemptRequest, Located } from "../engines/engine.ts";
 
 export interface SettledSession {
@@ -65,7 +72,27 @@ export function isConfirmed(
   return sessions.some((one) => one.value === id && one.foreign === undefined && one.verifiedAt !== null);
 }
 
-/** The run's session after an attempt: a known id is never replaced by nothing (I3). */
+/** The session of a new conversation that has no id yet. The earlier ids stay in the run's `sessions` (I3). */
+export const UNNAMED: Session = { field: null, value: null, source: null, verifiedAt: null };
+
+/** Earlier conversations of the run have ids, and the newest one has none that Reprise knows. */
+export function isUnnamed({ session, sessions }: Pick<RunRecord, "session" | "sessions">): boolean {
+  return session.value === null && sessions.some(({ foreign }) => foreign === undefined);
+}
+
+/** The newest id of earlier attempts: a new conversation that never began leaves the run in that session. */
+export function sessionBefore(
+  { session, sessions }: Pick<RunRecord, "session" | "sessions">,
+  attempt: number,
+  field: string | null,
+): Session {
+  const before = sessions.findLast((one) => one.foreign === undefined && one.attempt < attempt);
+  if (before === undefined) return session;
+  const { value, source, verifiedAt } = before;
+  return { field, value, source, verifiedAt };
+}
+
+/** The run's session after an attempt: no id that was seen leaves it as it is. */
 export function sessionOf(field: string, seen: SeenSession | null, before: Session): Session {
   if (seen === null) return before;
   return { field, value: seen.value, source: seen.source, verifiedAt: seen.verifiedAt };

@@ -15,6 +15,7 @@ import {
 } from "../state/state.ts";
 import type { EngineConfig } from "../core/config.ts";
 import { Fault } from "../core/faults.ts";
+import type { RunRecord } from "../core/records.ts";
 import { customEngine, DEMO_PROGRAM, ENGINES } from "../engines/engines.ts";
 import type { Command, Engine, SettingsFile } from "../engines/engine.ts";
 import { nearest } from "../lib/suggest.ts";
@@ -51,6 +52,20 @@ export function findEngine(deps: Deps, id: string): Engine {
     `${JSON.stringify(id)} is not an engine.${near === null ? "" : ` Did you mean ${near}?`} Engines: ${ids.join(", ")}.`,
     { facts: { given: id, engines: ids } },
   );
+}
+
+/** As the end of a sentence about a run. */
+export function undefinedWords(engine: string): string {
+  return `no config file defines its engine ${engine}. Put [engines.${engine}] back into your config file`;
+}
+
+/** The engine of a run, which a config file may have defined when it was started. */
+export function engineOf(deps: Deps, { agentName, handle }: Pick<RunRecord, "agentName" | "handle">): Engine {
+  const engine = allEngines(deps).find(({ id }) => id === agentName);
+  if (engine !== undefined) return engine;
+  throw new Fault("engine_unknown", `Run ${handle} cannot be resumed: ${undefinedWords(agentName)}.`, {
+    facts: { handle, given: agentName },
+  });
 }
 
 /** Throws `engine_missing` when the program cannot be run. */

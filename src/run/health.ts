@@ -87,7 +87,7 @@ export async function checkHealth(deps: Deps, onProgress: (text: string) => void
   if (deps.repaired !== undefined) findings.push(note("index", deps.repaired, null));
   onProgress("reading the index");
   const rows = await listRuns(deps, { limit: Number.POSITIVE_INFINITY });
-  findings.push(...(await movedFindings(deps, rows)));
+  findings.push(...undefinedEngines(deps, rows), ...(await movedFindings(deps, rows)));
   const index = await indexHealth(deps, rows, findings);
   onProgress("reading the run directories");
   const offer = (run: RunRecord) => todoFor(deps, run);
@@ -101,6 +101,20 @@ export async function checkHealth(deps: Deps, onProgress: (text: string) => void
   const shown = readOnly ? findings.map(withoutChange) : findings;
   return { at: isoNow(deps), engines, state, index, tools, findings: shown };
 }
+
+/** A project's own file may define the engine of runs in its directory, so this is only a note. */
+function undefinedEngines(deps: Deps, rows: readonly RunRecord[]): readonly Finding[] {
+  const known = new Set(allEngines(deps).map(({ id }) => id));
+  const others = rows.filter(({ agentName }) => !known.has(agentName));
+  return [...new Set(others.map(({ agentName }) => agentName))].map((engine) => {
+    const handles = others.filter(({ agentName }) => agentName === engine).map(({ handle }) => handle);
+    const more = handles.length > MOST_NAMED ? ` and ${handles.length - MOST_NAMED} more` : "";
+    const what = `no config file that applies here defines engine ${engine}; without it these runs cannot be resumed: ${handles.slice(0, MOST_NAMED).join(", ")}${more}`;
+    return note("engines", what, `put [engines.${engine}] back into your config file`);
+  });
+}
+
+const MOST_NAMED = 10;
 
 /** Offers no command that writes to a read-only file system. */
 export function withoutChange(finding: Finding): Finding {

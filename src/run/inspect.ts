@@ -12,13 +12,14 @@ import { liveOwner } from "./leases.ts";
 import { selectRun } from "./select.ts";
 
 export { type Conversation, findConversations } from "./adopt.ts";
+export { isUnnamed } from "./conversation.ts";
 export { copyId } from "./escrow/copies.ts";
 export { type Explanation, explainOutput } from "./explain.ts";
 export { checkHealth, type Health } from "./health.ts";
 export { liveOwner } from "./leases.ts";
+export { type DryRun, dryRun } from "./resume/dry-run.ts";
 export { refusedStart } from "./resume/never-began.ts";
 export { isUndecided } from "./resume/plan.ts";
-export { type DryRun, dryRun } from "./resume/prepare.ts";
 export { offerFor, type ParentOffer, type ResumeOffer, whyNotResumable } from "./resume/resumable.ts";
 
 export interface Inspection {

@@ -8,9 +8,9 @@ import type { AttemptRecord, RunRecord, SeenSession } from "../core/records.ts";
 import { sessionFiles } from "../drivers/drivers.ts";
 import { type Engine, type FoundSession, OPENING_CHARACTERS } from "../engines/engine.ts";
 import { LineSplitter } from "../lib/lines.ts";
-import { observe, sessionOf, settle } from "./conversation.ts";
+import { observe, sessionBefore, sessionOf, settle } from "./conversation.ts";
 import { type Deps, isoNow } from "./deps.ts";
-import { findEngine } from "./engine-setup.ts";
+import { allEngines, findEngine } from "./engine-setup.ts";
 import { EXCERPT_CHARACTERS, withoutMark } from "./launch.ts";
 
 /** Ids are at the beginning of a tape, so reading gigabytes is not worth the wait. */
@@ -24,7 +24,11 @@ interface Recovered {
 }
 
 export async function recoverSession(deps: Deps, run: RunRecord, attempt: AttemptRecord): Promise<Recovered> {
-  const unchanged: Recovered = { run, reported: attempt.reported, diagnostics: [] };
+  // After a new conversation whose agent never started, the run keeps the one before it.
+  const isUnbegun = attempt.kind === "fresh" && attempt.agent === null && run.session.value === null;
+  const { field } = allEngines(deps).find(({ id }) => id === run.agentName)?.session ?? run.session;
+  const kept = isUnbegun ? { ...run, session: sessionBefore(run, attempt.n, field) } : run;
+  const unchanged: Recovered = { run: kept, reported: attempt.reported, diagnostics: [] };
   // The attempt is written before the run, and Reprise may die in between.
   const isKnown = (value: string) => run.sessions.some((one) => one.value === value);
   if (attempt.reported.length > 0 && attempt.reported.every(({ value }) => isKnown(value))) return unchanged;

@@ -6,10 +6,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import { CONTINUE_MESSAGE, type PolicyEntry } from "../core/runbook.ts";
-import type { AgentRecord } from "../core/supervision.ts";
+import { type AgentRecord, PUT_BACK } from "../core/supervision.ts";
 import { type HolderLink, launchHolder } from "../detached/detached.ts";
 import { type Deps, RESUME_DEFAULTS, type ResumeRequest } from "../run/run.ts";
-import { dryRun, liveOwner, refusedStart } from "../run/inspect.ts";
+import { dryRun, isUndecided, liveOwner, refusedStart } from "../run/inspect.ts";
 import { environmentAt, redactorFor } from "../run/engine-setup.ts";
 import { agentAttemptOptions, endAgent, endIfStopped, endRun, isActive } from "./agents.ts";
 import { escalate } from "./decisions.ts";
@@ -194,8 +194,14 @@ async function startAttempt(
   // The engine may refuse the same options again.
   const isRefused = decided.how === "fresh" && refusedStart(run, snapshot.attempts) !== null;
   const begins = isRefused ? SAME_OPTIONS : `${NEW_CONVERSATION}${plan.why}`;
-  const what = want === "resume" ? plan.why : begins;
+  const what = want === "resume" ? `${plan.why}${await restoredText(deps, run.runId, wanted)}` : begins;
   return { result: "ok", detail: `attempt ${wanted}: ${what}` };
+}
+
+/** That the engine lost the conversation, and what the copy lacks. */
+async function restoredText({ store }: Deps, runId: string, n: number): Promise<string> {
+  const restored = (await store.listAttempts(runId)).find((one) => one.n === n)?.restored;
+  return restored === undefined ? "" : `; ${[PUT_BACK, ...restored.lacks].join("; ")}`;
 }
 
 /** Reads `--strict` right before the start: another process may have stored it after the decision. */
@@ -269,7 +275,9 @@ function attemptConflict(n: number): ActResult {
 }
 
 /** Null: the fault does not concern the conversation. */
-function priorOf({ code }: Fault): "lost" | "none" | null {
+function priorOf(fault: Fault): "lost" | "none" | null {
+  const { code } = fault;
+  if (isUndecided(fault)) return null;
   if (code === "session_lost") return "lost";
   return code === "session_unknown" ? "none" : null;
 }
@@ -277,7 +285,7 @@ function priorOf({ code }: Fault): "lost" | "none" | null {
 /** Why the conversation cannot continue. Null: it can. Starts nothing. */
 export async function whyNotContinued(deps: Deps, snapshot: AgentSnapshot): Promise<string | null> {
   const bar = await whyNoContinuation(deps, snapshot);
-  return bar === null || bar.code === "session_damaged" ? null : bar.message;
+  return bar === null || bar.code === "session_damaged" || isUndecided(bar) ? null : bar.message;
 }
 
 /** The conversation is lost, damaged, or never existed. Null: it can continue; every other obstacle is temporary. */
@@ -290,7 +298,7 @@ async function whyNoContinuation(deps: Deps, { agent, run }: AgentSnapshot): Pro
     requestFor(deps, agent, { want: "resume", message: CONTINUE_MESSAGE }),
   );
   if (fault === null) return null;
-  return priorOf(fault) !== null || fault.code === "session_damaged" ? fault : null;
+  return priorOf(fault) !== null || fault.code === "session_damaged" || isUndecided(fault) ? fault : null;
 }
 
 /** The Fault that would refuse an attempt. Null: it would start. */

@@ -54,6 +54,8 @@ export interface AgentResumeResult {
   readonly session: string | null;
   /** The engine reported the requested conversation, or its store confirms it. */
   readonly verified: boolean;
+  /** The run's copy of the conversation was restored. `lacks`: text that it lacks, one sentence each. */
+  readonly restored?: { readonly lacks: readonly string[] };
   /** For a refusal: no later try can succeed. */
   readonly never?: true;
   /** For a running agent: the effect of `--kill` after its end. Absent: `--kill` would be refused. */
@@ -337,12 +339,13 @@ const NOTHING = { attempt: null, session: null, verified: false } as const;
 function attemptFacts(
   run: RunRecord,
   attempt: AttemptRecord | undefined,
-): Pick<AgentResumeResult, "attempt" | "session" | "verified"> {
+): Pick<AgentResumeResult, "attempt" | "session" | "verified" | "restored"> {
   const session = attempt?.asked ?? run.session.value;
   const verified = run.sessions.some(
     (one) => one.attempt === attempt?.n && one.value === session && one.verifiedAt !== null,
   );
-  return { attempt: attempt?.n ?? null, session, verified };
+  const restored = attempt?.restored === undefined ? {} : { restored: attempt.restored };
+  return { attempt: attempt?.n ?? null, session, verified, ...restored };
 }
 
 function refused(why: string): AgentResumeResult {

@@ -14,11 +14,11 @@ const base: AgentResumeFacts = {
   mode: "interactive",
 };
 
-const continued = "the conversation continues";
+const continued = "the engine is asked to continue the conversation";
 const replaced = "the message replaces the prompt";
 const none = "there is no conversation to continue";
 const lost = "the engine has lost the conversation, and there is no copy";
-const restored = "the conversation continues from the run's copy; the engine has lost its own";
+const restored = "the engine is asked to continue the conversation from the run's copy; it has lost its own";
 const told = "it is alive, so Reprise types the message there";
 
 const rows: Record<string, [given: Partial<AgentResumeFacts>, then: AgentResumePlan]> = {

@@ -56,10 +56,11 @@ function planNewProcess(facts: AgentResumeFacts): AgentResumePlan {
     return { do: "fresh", message, why: "the message replaces the prompt" };
   }
   if (priorSession === "present") {
-    return { do: "resume", message: message ?? CONTINUE_MESSAGE, why: "the conversation continues" };
+    const why = "the engine is asked to continue the conversation";
+    return { do: "resume", message: message ?? CONTINUE_MESSAGE, why };
   }
   if (priorSession === "lost_but_escrow") {
-    const why = "the conversation continues from the run's copy; the engine has lost its own";
+    const why = "the engine is asked to continue the conversation from the run's copy; it has lost its own";
     return { do: "resume", message: message ?? CONTINUE_MESSAGE, why };
   }
   const lost =

@@ -162,7 +162,7 @@ tool_ended = "type=tool.ended : name"
     const { handle } = await box.json(["start", "parrot", "hello"]);
     writeFileSync(userFile(), "");
     const result = await box.run(["resume", handle, "go on"]);
-    expect(result).toMatchObject({ code: 2, stderr: expect.stringContaining('"parrot" is not an engine') });
+    expect(result).toMatchObject({ code: 2, stderr: expect.stringContaining("Put [engines.parrot] back") });
     expect(await box.run(["show", handle])).toMatchObject({ code: 0 });
   });
 });

@@ -106,7 +106,7 @@ describe("Requirement: Minimal-input resume command", () => {
     const handle = /handle\s+([0-9a-f]{8})/.exec(failed.stderr)?.[1] ?? "";
     const result = await box.run(["resume", handle, "go on"]);
     expect(result.code).toBe(3);
-    expect(result.stderr).toContain("session.value is null");
+    expect(result.stderr).toContain(`Run ${handle} cannot be resumed: no session id is known. `);
     // Nothing tells the sandbox of the first conversation, so a new one gets the least rights.
     expect(result.stderr).toContain(
       `\`reprise resume ${handle} --force-fresh --native -s --native read-only "…"\``,

@@ -103,7 +103,11 @@ test("an agent that continues in its conversation is resumed, with the session a
   const { code, stdout } = await box.run(["agent", "resume", id, "--strict"]);
   expect([code, stdout]).toEqual([
     0,
-    expect.stringMatching(new RegExp(`^resumed ${id}: conversation ${String(session)} goes on in attempt 2`)),
+    expect.stringMatching(
+      new RegExp(
+        `^resumed ${id}: (attempt 2 asked for conversation ${String(session)}, not confirmed yet|conversation ${String(session)} goes on in attempt 2, confirmed by claude)\n$`,
+      ),
+    ),
   ]);
 });
 
@@ -129,7 +133,7 @@ test("after a reboot, agents that the starting supervisor brings back are runnin
     0,
     expect.stringMatching(
       new RegExp(
-        `^resumed ${id}: conversation ${session} goes on in attempt 2.*; the supervisor had brought it back, and it is \\w+\n$`,
+        `^resumed ${id}: (?=.*conversation ${session}).*attempt 2.*; the supervisor had brought it back, and it is \\w+\n$`,
       ),
     ),
   ]);

@@ -314,7 +314,11 @@ class LiveAttempt {
     if (this.#job.interactive || this.#ledger.attempt.reported.length === 0) await this.#findSession(true);
     const bytes = await this.#closeTape();
     await Promise.all(this.#locks);
-    const verdict = await this.#witness.verdict(bytes.stdout === 0);
+    const verdict = await this.#witness.verdict({
+      mute: bytes.stdout === 0,
+      completed: this.#turn.isCompleted(exit),
+      exit,
+    });
     const facts = { exit, stop: this.#stop, diverged: verdict.diverged };
     const judged = this.#turn.judge(facts, this.#agent, this.#deps.clock.now());
     const { outcome, survivors } = await endRest(
@@ -388,7 +392,7 @@ class LiveAttempt {
 
   async #neverStarted(fault: Fault): Promise<void> {
     const bytes = await this.#closeTape();
-    this.#ledger.save(neverStarted(this.#deps, this.#ledger.attempt, bytes, fault));
+    this.#ledger.save(neverStarted(this.#deps, this.#job, { ...this.#ledger.attempt, bytes }, fault));
     await this.#ledger.settled();
   }
 }

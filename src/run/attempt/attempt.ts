@@ -44,6 +44,14 @@ export interface AttemptResult {
 /** The terminal size of a UI that no terminal shows yet. */
 const UNSEEN = { cols: 120, rows: 40 };
 
+interface Continues {
+  readonly session: string;
+  /** The run's copy of it was put back first. */
+  readonly restored: boolean;
+  /** What was said and is not in that copy, one sentence each. */
+  readonly lacks: readonly string[];
+}
+
 export interface AttemptPlan {
   readonly run: RunRecord;
   readonly setup: EngineSetup;
@@ -55,7 +63,7 @@ export interface AttemptPlan {
   readonly native: readonly string[];
   readonly env: readonly (readonly [string, string])[];
   readonly request: AttemptOptions;
-  readonly continues: { readonly session: string; readonly restored: boolean } | null;
+  readonly continues: Continues | null;
 }
 
 export async function makeAttempt(deps: Deps, watch: Watch, plan: AttemptPlan): Promise<AttemptResult> {
@@ -115,6 +123,7 @@ function jobOf(deps: Deps, plan: AttemptPlan, redact: Redact): Job {
     version: versionOf(deps, setup.engine, setup.program).catch(() => null),
     diagnostics: [...(command.warnings ?? []), ...settings.notes],
     continues: plan.continues?.session ?? null,
+    ...(plan.continues?.restored === true ? { restored: { lacks: plan.continues.lacks } } : {}),
     onSession: async (session) => {
       await hold.holdSession(run, session);
       await hold.releaseChoice(run);

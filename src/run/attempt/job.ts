@@ -8,7 +8,7 @@ import type { QuestionAnswer, Observed, Question, SeenEvent, Stream } from "../.
 import { Fault } from "../../core/faults.ts";
 import type { AttemptKind, AttemptRecord, Mode, RunRecord, SeenSession } from "../../core/records.ts";
 import type { Command, Engine } from "../../engines/engine.ts";
-import { observe } from "../conversation.ts";
+import { observe, UNNAMED } from "../conversation.ts";
 import { type Deps, isoNow } from "../deps.ts";
 import { excerpt, storableArgs } from "../launch.ts";
 import type { Limits } from "./liveness.ts";
@@ -41,6 +41,8 @@ export interface Job {
   readonly version: Promise<string | null>;
   /** Warnings that belong to the attempt. */
   readonly diagnostics: readonly string[];
+  /** As in the attempt's record. */
+  readonly restored?: { readonly lacks: readonly string[] };
   /** The session that a resume or a fork continues; null for a new conversation. */
   readonly continues: string | null;
   /** Takes the lease of a session that the engine named. Rejects when another attempt has it. */
@@ -143,13 +145,16 @@ export function intendedAttempt(deps: Deps, job: Job): AttemptRecord {
     bytes: { stdout: 0, stderr: 0 },
     diagnostics: job.diagnostics,
     hidden: job.hidden,
+    ...(job.restored === undefined ? {} : { restored: job.restored }),
   };
 }
 
 /** An id that Reprise chooses is on disk before the engine gets it (I2). */
 export function chosenSession(deps: Deps, job: Job, n: number): Partial<RunRecord> {
-  const { expects } = job.command;
-  if (expects === null || job.kind === "resume" || job.command.ephemeral !== undefined) return {};
+  const { expects, ephemeral } = job.command;
+  // Until the engine names the new conversation, no id leads to it, and the old one must not stand for it.
+  if (job.kind === "fresh" && (expects === null || ephemeral !== undefined)) return { session: UNNAMED };
+  if (expects === null || job.kind === "resume" || ephemeral !== undefined) return {};
   const chosen: SeenSession = {
     value: expects,
     source: "chosen",
@@ -192,8 +197,8 @@ export async function placeFor(deps: Deps, job: Job, attempt: AttemptRecord): Pr
 /** The end of an attempt whose agent the system refused to start. */
 export function neverStarted(
   deps: Deps,
-  { diagnostics }: AttemptRecord,
-  bytes: AttemptRecord["bytes"],
+  job: Job,
+  { diagnostics, bytes }: Pick<AttemptRecord, "diagnostics" | "bytes">,
   fault: Fault,
 ): { readonly attempt: Partial<AttemptRecord>; readonly run: Partial<RunRecord> } {
   return {
@@ -204,6 +209,6 @@ export function neverStarted(
       outcome: { result: "failed", reason: `the agent was not started: ${fault.message}` },
       diagnostics: [...diagnostics, "no session id: the agent was not started"],
     },
-    run: { status: "failed" },
+    run: { status: "failed", ...(job.kind === "fresh" ? { session: job.run.session } : {}) },
   };
 }

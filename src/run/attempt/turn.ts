@@ -30,6 +30,11 @@ export class Turn {
     return works;
   }
 
+  /** Whether the turn was completed, or text output ended with exit code 0. */
+  isCompleted({ code }: Exit): boolean {
+    return this.#end?.result === "completed" || (!this.#job.command.structured && code === 0);
+  }
+
   judge(
     facts: Pick<AttemptFacts, "exit" | "stop" | "diverged">,
     agent: LiveAgent | null,

@@ -32,6 +32,14 @@ export interface Verdict {
   readonly isEmpty: boolean;
 }
 
+export interface TurnEnd {
+  /** The agent printed nothing on stdout. */
+  readonly mute: boolean;
+  /** The turn was completed, or text output ended with exit code 0. */
+  readonly completed: boolean;
+  readonly exit: Exit;
+}
+
 /** The most ids in one message. The record has all of them. */
 const MOST_NAMED = 10;
 
@@ -190,8 +198,8 @@ export class Witness {
     return engine.receivedMessage(message, ui, where, sessionFiles());
   }
 
-  /** `mute`: the agent printed nothing on stdout. */
-  async verdict(mute: boolean): Promise<Verdict> {
+  async verdict(end: TurnEnd): Promise<Verdict> {
+    const { mute } = end;
     const confirmed = await this.#confirmed();
     const { asked, reported: seen } = this.#ledger.attempt;
     // A UI that prints no id is proved by the store: the conversation that was asked for continued there.
@@ -204,7 +212,10 @@ export class Witness {
     const diverged = this.#divergence(reported);
     const session =
       diverged === null
-        ? this.#verified(sessionOf(this.#job.engine.session.field, settled.session, run.session), confirmed)
+        ? this.#verified(
+            sessionOf(this.#job.engine.session.field, settled.session, this.#sessionWithoutId(end)),
+            confirmed,
+          )
         : run.session;
     const losers = settled.mismatch ? attempt.reported.map((one) => one.value) : [];
     const foreign = losers.filter((id) => id !== reported && id !== session.value);
@@ -220,6 +231,22 @@ export class Witness {
       isEmpty,
       wrote: reported !== null && reported === this.#job.continues && (await this.#written(reported)),
     };
+  }
+
+  /** The run's session if this attempt saw none. A new conversation that never began does not change it. */
+  #sessionWithoutId(end: TurnEnd): Session {
+    const { run, attempt } = this.#ledger;
+    if (this.#job.kind !== "fresh" || run.session.value !== null) return run.session;
+    return attempt.agent !== null && this.#mayHaveSpoken(end) ? run.session : this.#job.run.session;
+  }
+
+  /** Whether a new conversation without an id may have a message. Without a store, only a refusal means no. */
+  #mayHaveSpoken({ mute, completed, exit }: TurnEnd): boolean {
+    const { engine, interactive, message, engineHome } = this.#job;
+    if (this.#candidates.length > 0 || (completed && !interactive)) return true;
+    if (engine.can.readStore && engineHome !== null) return false;
+    if (interactive) return message !== null || this.#typed.entered;
+    return !mute || exit.code === null || exit.code === 0;
   }
 
   /** Sessions that only the engine's registry or a UI named, and that its store does not have. */
@@ -335,7 +362,9 @@ export class Witness {
       const [id] = this.#candidates;
       return `Reprise cannot be certain that the session ${id} is this agent's: ${this.#doubt}; if it is, \`reprise adopt ${this.#job.run.agentName} ${id}\` takes it over`;
     }
-    if (structured) return `${engine.title} ended before it named its session`;
+    if (structured) return `${engine.title} did not name its session`;
+    if (!engine.can.readStore)
+      return `${interactive ? "a UI prints" : "this command line prints"} no lines that Reprise reads, and it cannot look into ${engine.title}'s store`;
     const none = "the engine's store shows no new session in this directory";
     return interactive
       ? `${none} that can only be this UI's`
@@ -354,6 +383,7 @@ export interface Continued {
 export function receiptFor(held: AttemptEnd, continued: Continued): Receipt {
   const { attempt, run } = held;
   const { session, restored } = continued.continues;
+  const { lacks = [] } = attempt.restored ?? {};
   return {
     v: 1,
     runId: run.runId,
@@ -364,6 +394,7 @@ export function receiptFor(held: AttemptEnd, continued: Continued): Receipt {
     cwd: attempt.cwd,
     engineVersion: attempt.engineVersion,
     restoredFromEscrow: restored,
+    ...(lacks.length === 0 ? {} : { lacks }),
     options: continued.command.options,
     at: continued.at,
   };

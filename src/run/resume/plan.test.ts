@@ -225,7 +225,17 @@ const reasons: Record<string, [given: Partial<ResumeFacts>, why: RegExp, ways: r
     /an import leaves them$/,
     ["--restore-copy", "--ignore-copy"],
   ],
-  "no id": [{ known: [] }, /^no session id is known \(session\.value is null\)$/, []],
+  "no id": [{ known: [] }, /^no session id is known$/, []],
+  "an id that does not fit its format": [
+    { known: [], misfit: "a" },
+    /^its session id a does not fit engines\.\w+\.session\.format of the config/,
+    [],
+  ],
+  "a newest conversation without an id": [
+    { known: [known("a", "present")], unnamed: true },
+    /^the id of its newest conversation is unknown/,
+    ["--session a"],
+  ],
   "no attempt": [
     { known: [], run: { ...run, attempts: 0, session: NO_SESSION } },
     /^its agent was never started$/,

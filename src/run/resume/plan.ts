@@ -23,6 +23,10 @@ export interface ResumeFacts {
   readonly supervised?: true;
   /** The run's sessions, newest first, with their state in the engine's store. */
   readonly known: readonly KnownSession[];
+  /** The run's newest id, if none of its ids fits the engine's current format. */
+  readonly misfit?: string;
+  /** The newest conversation has no known id, and the user chose no earlier one. */
+  readonly unnamed?: true;
   /** The session of the run's newest copy. Null: no copy, or a damaged one. */
   readonly escrow: string | null;
   /** The sessions of earlier copies that are whole and hold more than the engine's own session. Absent: none. */
@@ -140,7 +144,12 @@ export function planResume(facts: ResumeFacts): ResumeDecision {
       facts: { handle: run.handle },
     });
   }
-  if (facts.known.length === 0) return noSession(run);
+  const answered = facts.session === undefined ? answeredIn(run) : null;
+  const hasNone = facts.known.every(({ state, silent }) => state === "absent" && silent === true);
+  if (answered !== null && hasNone) return elsewhere(facts, answered);
+  if (facts.known.length === 0)
+    return facts.misfit === undefined ? noSession(run) : misfitting(facts, facts.misfit);
+  if (facts.unnamed === true) return unnamed(facts);
   const passedOver: string[] = [];
   for (const session of facts.known) {
     const going = { do: "continue", session: session.id, passedOver } as const;
@@ -229,8 +238,44 @@ export function inSupervisor({ handle }: Pick<RunRecord, "handle">, change: stri
 }
 
 function noSession(run: RunRecord): ResumeRefusal {
-  const why = isUnbegun(run) ? NEVER_STARTED : "no session id is known (session.value is null)";
+  const why = isUnbegun(run) ? NEVER_STARTED : "no session id is known";
   return { do: "refuse", code: "session_unknown", why, ways: [], facts: { missing: "session.value" } };
+}
+
+/** The session in which the engine answered a fork instead of a copy; null: it did not. */
+function answeredIn({ parent, status, sessions }: RunRecord): string | null {
+  if (parent === undefined || status !== "diverged") return null;
+  return sessions.findLast(({ foreign }) => foreign === true)?.value ?? null;
+}
+
+function elsewhere({ engine: { title }, run }: ResumeFacts, answered: string): ResumeRefusal {
+  const adopt = adoptCommand(run, answered);
+  const why = `${title} answered in session ${answered} instead of a copy of the conversation; \`${adopt}\` leads to it`;
+  return { do: "refuse", code: "session_lost", why, ways: [], facts: { answered } };
+}
+
+export function adoptCommand({ agentName }: Pick<RunRecord, "agentName">, session: string): string {
+  return `reprise adopt ${agentName} ${session}`;
+}
+
+/** The settings are to be corrected, so no new conversation is offered. */
+function misfitting({ run: { agentName } }: ResumeFacts, id: string): ResumeRefusal {
+  return {
+    do: "refuse",
+    code: "config_invalid",
+    why: misfitWords(agentName, id),
+    ways: [],
+    facts: { session: id, key: `engines.${agentName}.session.format` },
+  };
+}
+
+export function misfitFault({ handle, agentName }: RunRecord, session: string): Fault {
+  const what = `Run ${handle} cannot be resumed: ${misfitWords(agentName, session)}.`;
+  return new Fault("config_invalid", what, { facts: { handle, session } });
+}
+
+function misfitWords(engine: string, id: string): string {
+  return `its session id ${id} does not fit engines.${engine}.session.format of the config. Correct the format, then resume again`;
 }
 
 function lost(facts: ResumeFacts, session: KnownSession | undefined): ResumeRefusal {
@@ -245,26 +290,42 @@ function lost(facts: ResumeFacts, session: KnownSession | undefined): ResumeRefu
   const verb = session?.state === "unusable" ? "cannot continue" : "does not have";
   const why = `${facts.engine.title} ${verb} session ${session?.id ?? ""} (${session?.note ?? ""}), and ${copy}`;
   const earlier = earlierThan(facts, session);
-  const does = "continues an earlier conversation of the run";
   return {
     do: "refuse",
     code: "session_lost",
     why,
-    ways: earlier === null ? [] : [{ option: `--session ${earlier}`, does }],
+    ways: earlier === null ? [] : [{ option: `--session ${earlier}`, does: EARLIER }],
     facts: { sessions: known.map(({ id }) => id), ...(earlier === null ? {} : { earlier }) },
   };
 }
 
+/** A message for a conversation without an id goes to no other one. */
+function unnamed(facts: ResumeFacts): ResumeRefusal {
+  const { engine, known, run } = facts;
+  const earlier = known.find((session) => isReachable(facts, session))?.id ?? null;
+  const why = `the id of its newest conversation is unknown: ${engine.title} named none (\`reprise show ${run.handle}\` lists the attempts)`;
+  return {
+    do: "refuse",
+    code: "session_lost",
+    why,
+    ways: earlier === null ? [] : [{ option: `--session ${earlier}`, does: EARLIER }],
+    facts: { sessions: known.map(({ id }) => id), unnamed: true, ...(earlier === null ? {} : { earlier }) },
+  };
+}
+
+const EARLIER = "continues an earlier conversation of the run";
+
 /** The newest earlier conversation that `--session` would continue. */
 function earlierThan(facts: ResumeFacts, lostOne: KnownSession | undefined): string | null {
   const earlier = lostOne === undefined ? [] : facts.known.slice(facts.known.indexOf(lostOne) + 1);
-  const found = earlier.find(
-    (session) =>
-      session.state === "present" ||
-      session.state === "unknown" ||
-      (session.state === "absent" && restoring(facts, session) !== null),
+  return earlier.find((session) => isReachable(facts, session))?.id ?? null;
+}
+
+function isReachable(facts: ResumeFacts, session: KnownSession): boolean {
+  const { state } = session;
+  return (
+    state === "present" || state === "unknown" || (state === "absent" && restoring(facts, session) !== null)
   );
-  return found?.id ?? null;
 }
 
 function damagedCopy({ copyDamage }: ResumeFacts): string | null {
@@ -293,7 +354,8 @@ function damaged(facts: ResumeFacts, session: KnownSession, hasCopy: boolean): R
 }
 
 /** A person must decide how the session continues, so no program starts a new conversation instead. */
-export function isUndecided({ code, facts: { ways } }: Fault): boolean {
+export function isUndecided({ code, facts: { ways, unnamed: isUnnamed } }: Fault): boolean {
+  if (code === "session_lost") return isUnnamed === true;
   return code === "session_damaged" && Array.isArray(ways) && ways.length > 0;
 }
 

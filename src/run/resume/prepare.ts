@@ -12,8 +12,7 @@ import { earlierRights, type LookedUp } from "../escrow/look-up.ts";
 import { goingBack, leavesCopy, notesFor } from "./plan-notes.ts";
 import type { ConversationRights } from "../conversation.ts";
 import type { Deps } from "../deps.ts";
-import { type EngineSetup, findEngine, setUpEngine } from "../engine-setup.ts";
-import { expectedEscrow } from "../escrow/escrow.ts";
+import { engineOf, type EngineSetup, findEngine, setUpEngine } from "../engine-setup.ts";
 import { assertOwnWorkplace, assertWorktree } from "../isolate.ts";
 import {
   assertHiddenMessage,
@@ -23,7 +22,6 @@ import {
   redactorFor,
   storableArgs,
 } from "../launch.ts";
-import { assertNoBatch } from "../leases.ts";
 import { anewIn, folderIn, reopensUi } from "../new-run.ts";
 import type { ResumePlan } from "./plan.ts";
 import type { ResumeOptions } from "./options.ts";
@@ -43,6 +41,8 @@ export interface PreparedResume {
   readonly plan: ResumePlan;
   /** The copy to restore. Null: none. */
   readonly copy: Escrow | null;
+  /** Text that the conversation had and that copy lacks, one sentence each. */
+  readonly lacks: readonly string[];
   /** The attempt continues a session that lacks something in its copy. */
   readonly leavesCopy: boolean;
   readonly command: Command;
@@ -58,7 +58,7 @@ export async function prepareResume(
   recorded: RunRecord,
   wish: ResumeOptions,
 ): Promise<PreparedResume> {
-  const engine = findEngine(deps, recorded.agentName);
+  const engine = engineOf(deps, recorded);
   await assertUsable(recorded, wish);
   assertOwnWorkplace(recorded);
   const env = recordedEnv(recorded, deps.env, wish.env, wish.supervised);
@@ -68,24 +68,24 @@ export async function prepareResume(
   const refusal = await refusalFor(deps, engine, recorded, wish);
   const run = refusal === null ? recorded : anewIn(setup, recorded, wish);
   const seen = await prospect(engine, run, { ...wish, home: setup.home });
-  const { copyDamage } = seen.copies;
   const plan = await possible(deps, engine, run, seen);
-  if (copyDamage !== undefined) deps.log.warn(`the run's copy of the session cannot be used: ${copyDamage}`);
   assertWorktree(engine, run, goesOn(seen.found, plan));
   if (plan.do === "continue") await assertNotOpenElsewhere(deps, engine, run, plan.session);
   const ask = askFor(deps, engine, { run, wish, seen, plan });
   const { kind, interactive, message, trustCwd } = ask;
-  const command = warning(engine.command(ask), goingBack(plan));
+  const copy = copyFor(run, seen, plan);
+  const lacks = await missingIn(deps, run, seen, copy);
+  const command = warning(engine.command(ask), [...goingBack(plan), ...lacks]);
   assertSameFolders(engine, run, command, later);
   const redact = redactorFor(setup.env, env);
   assertHiddenMessage(command, message, redact);
-  const copy = copyFor(run, seen, plan);
   const launch = keeps(wish, plan) ? keptLaunch(engine, run, wish.native, redact) : run.launch;
   return {
     run: { ...run, launch: { ...launch, trustCwd, ...lasting(command, refusal) } },
     setup,
     plan,
     copy,
+    lacks,
     leavesCopy: leavesCopy(seen.facts, plan),
     command,
     kind,
@@ -93,7 +93,6 @@ export async function prepareResume(
     message,
     notes: [
       ...(refusal === null ? notesFor(seen.facts, plan, kind) : [`beginning in run ${run.handle}`]),
-      ...(copy === null ? [] : await missingIn(deps, run, seen, copy)),
       ...(wish.trustCwd && !trustCwd ? distrust(engine, run, ask, command) : []),
     ],
   };
@@ -137,8 +136,9 @@ async function missingIn(
   deps: Deps,
   run: RunRecord,
   { found }: Prospect,
-  copy: Escrow,
+  copy: Escrow | null,
 ): Promise<readonly string[]> {
+  if (copy === null) return [];
   const located = found.find(({ known }) => known.id === copy.session)?.located;
   if (located === undefined) return [];
   const attempts = await deps.store.listAttempts(run.runId);
@@ -212,44 +212,4 @@ function rightsOf(run: RunRecord, seen: Prospect, plan: ResumePlan): Conversatio
   if (!plan.restore) return found.find(({ known }) => known.id === plan.session)?.rights ?? {};
   const rights = copyFor(run, seen, plan)?.rights;
   return rights === undefined ? { rightsUnknown: "the run's copy of it does not say" } : { rights };
-}
-
-export interface DryRun {
-  readonly handle: string;
-  readonly kind: AttemptKind;
-  readonly command: {
-    readonly program: string;
-    readonly args: readonly string[];
-    readonly cwd: string;
-    readonly stdin: string | null;
-  };
-  readonly message: string | null;
-  readonly notes: readonly string[];
-  /** The receipt, as far as it is known before the engine answers. */
-  readonly receipt: {
-    readonly asked: string | null;
-    readonly cwd: string;
-    readonly restoredFromEscrow: boolean;
-    readonly options: Command["options"];
-  };
-}
-
-export async function dryRun(deps: Deps, run: RunRecord, wish: ResumeOptions): Promise<DryRun> {
-  await assertNoBatch(deps, run);
-  const expected = await expectedEscrow(deps, run);
-  const { command, kind, message, notes, plan, setup } = await prepareResume(deps, expected, wish);
-  const [program, ...first] = setup.program;
-  return {
-    handle: run.handle,
-    kind,
-    command: { program, args: [...first, ...command.args], cwd: run.cwd, stdin: command.stdin },
-    message,
-    notes: [...notes, ...(command.warnings ?? [])],
-    receipt: {
-      asked: plan.do === "continue" ? plan.session : null,
-      cwd: run.cwd,
-      restoredFromEscrow: plan.do === "continue" && plan.restore,
-      options: command.options,
-    },
-  };
 }

@@ -8,13 +8,16 @@ import { sessionFiles } from "../../drivers/drivers.ts";
 import type { Engine } from "../../engines/engine.ts";
 import { type CheckedCopies, chosenCopy, type LookedUp, lookUp, usableCopies } from "../escrow/look-up.ts";
 import { asksTrust, neverBegan, NOTHING_SAID, refusedStart } from "./never-began.ts";
+import { candidates, isUnnamed } from "../conversation.ts";
 import type { Deps } from "../deps.ts";
 import { assertOwnWorkplace, cwdNow } from "../isolate.ts";
 import { assertNothingRedacted } from "../launch.ts";
 import { anewWith, mayBeginAnew } from "../new-run.ts";
 import {
+  adoptCommand,
   type ResumeDecision,
   isGone,
+  misfitFault,
   type ResumePlan,
   planResume,
   type ResumeRefusal,
@@ -28,7 +31,7 @@ export async function possible(
   deps: Deps,
   engine: Engine,
   run: RunRecord,
-  { facts, found, decision }: Prospect,
+  { facts, found, decision, copies: { copyDamage } }: Prospect,
 ): Promise<ResumePlan> {
   if (decision.do === "refuse") {
     const again = isGone(decision) ? await forkAgain(deps, run) : null;
@@ -37,6 +40,7 @@ export async function possible(
   const { unresumable } = run.launch;
   if (decision.do === "fresh" && unresumable !== undefined && !mayBeginAnew(engine, run, found))
     throw startAnother("option_unkept", run, `cannot begin a new conversation: ${unresumable}`);
+  if (copyDamage !== undefined) deps.log.warn(`the run's copy of the session cannot be used: ${copyDamage}`);
   return decision;
 }
 
@@ -119,6 +123,8 @@ export async function prospect(
   },
 ): Promise<Prospect> {
   const { want, damage, home } = wish;
+  const { misfit } = misfitOf(engine, run);
+  if (misfit !== undefined && wish.session !== undefined) throw misfitFault(run, misfit);
   const chosen = wish.copy === undefined ? null : chosenCopy(run, wish.copy, wish.session);
   const found = await lookUp(engine, run, chosen?.session ?? wish.session);
   const known = found.map(({ known: session }) => session);
@@ -139,6 +145,8 @@ export async function prospect(
     home,
     ...(wish.supervised === true ? { supervised: true } : {}),
     known,
+    ...(misfit === undefined ? {} : { misfit }),
+    ...(chosen === null && wish.session === undefined && isUnnamed(run) ? { unnamed: true } : {}),
     ...copies,
     kept: copies.kept.map(({ session }) => session),
     want,
@@ -148,6 +156,12 @@ export async function prospect(
   return { found, facts, decision: planResume(facts), copies };
 }
 
+function misfitOf({ session: { format } }: Engine, run: RunRecord): Pick<ResumeFacts, "misfit"> {
+  const ids = candidates(run.sessions, run.session);
+  const [newest] = ids;
+  return newest === undefined || ids.some((id) => format.test(id)) ? {} : { misfit: newest };
+}
+
 export interface Obstacle extends Pick<ResumeRefusal, "code" | "why" | "ways"> {
   /** Native options with which `--force-fresh` would be accepted. Null: it would be refused. */
   readonly anew: readonly string[] | null;
@@ -155,6 +169,8 @@ export interface Obstacle extends Pick<ResumeRefusal, "code" | "why" | "ways"> {
   readonly next?: string;
   /** No conversation ever began. */
   readonly unbegun?: true;
+  /** The session in which the engine answered a fork instead of a copy. */
+  readonly answered?: string;
 }
 
 /** Why a plain resume would be refused, apart from the current environment. Null: it would not be. */
@@ -167,7 +183,10 @@ export async function whatStandsInTheWay(engine: Engine, run: RunRecord): Promis
   });
   if (decision.do !== "refuse") return null;
   const began = found.some(({ known }) => known.silent !== true || known.damaged === true);
-  const unbegun = found.length === 0 || began ? {} : { unbegun: true as const };
+  const { answered } = decision.facts;
+  if (typeof answered === "string")
+    return { ...decision, anew: null, next: adoptCommand(run, answered), answered };
+  const unbegun = found.length === 0 || began || isUnnamed(run) ? {} : { unbegun: true as const };
   return { ...decision, anew: anewWith(engine, run, found), ...unbegun };
 }
 
@@ -184,6 +203,7 @@ function refused(
 ): Fault {
   const { run } = asked;
   const { handle } = run;
+  if (typeof asked.misfit === "string" && code === "config_invalid") return misfitFault(run, asked.misfit);
   const offered = ways.map(({ option, does }) => `\`${resumeCommand(handle, asked, option)}\` ${does}`);
   if (again !== null) offered.push(`\`${again}\` repeats the fork`);
   const begin =

@@ -14,7 +14,7 @@ import { shellWord } from "../../lib/shell.ts";
 import { beginInstead, isUnbegun, NEVER_STARTED, NOTHING_SAID, refusalWords } from "./never-began.ts";
 import { type Obstacle, prospect, refusalOf, wantsOnlyTrust, whatStandsInTheWay } from "./refusals.ts";
 import { type BatchLease, batchHoldOf, type Deps } from "../deps.ts";
-import { allEngines } from "../engine-setup.ts";
+import { allEngines, undefinedWords } from "../engine-setup.ts";
 import { expectedEscrow } from "../escrow/escrow.ts";
 import { assertOwnWorkplace, movedWith } from "../isolate.ts";
 import { freshCommand, isGone } from "./plan.ts";
@@ -39,6 +39,8 @@ export interface ResumeOffer {
   readonly next: string;
   /** No conversation ever began, even if the run has an id. */
   readonly unbegun?: true;
+  /** Of a fork: the session in which the engine answered instead of a copy. */
+  readonly answered?: string;
 }
 
 /**
@@ -54,11 +56,12 @@ export async function offerFor(deps: Deps, run: RunRecord): Promise<ResumeOffer>
   if (run.status === "running") return { why, next: resume };
   const obstacle = await obstacleFor(deps, run);
   if (obstacle === null) return { why, next: why === null ? resume : `reprise logs ${handle}` };
-  const { why: stands, unbegun } = obstacle;
+  const { why: stands, unbegun, answered } = obstacle;
   return {
     why: stands,
     next: await wayAround(deps, run, obstacle),
     ...(unbegun === undefined ? {} : { unbegun }),
+    ...(answered === undefined ? {} : { answered }),
   };
 }
 
@@ -129,10 +132,17 @@ function batchWords({ batch, pid, issue, state }: BatchLease): string {
   return `batch ${batch} (pid ${pid}) works on its issue ${issue} (${state})`;
 }
 
-/** Null: no such engine, or this command has not read the settings of the run's engine. */
+/** Null: a config file that is not trusted yet, or cannot be read, may define it. */
+function undefinedEngine({ config }: Deps, { agentName, handle }: RunRecord): Obstacle | null {
+  if (config.untrusted !== undefined || config.unread !== undefined) return null;
+  const why = undefinedWords(agentName);
+  return { why, code: "engine_unknown", ways: [], anew: null, next: `reprise logs ${handle}` };
+}
+
+/** Null: none. `deps` has the settings of the run's directory. */
 async function obstacleFor(deps: Deps, run: RunRecord): Promise<Obstacle | null> {
   const engine = allEngines(deps).find(({ id }) => id === run.agentName);
-  if (engine === undefined) return null;
+  if (engine === undefined) return undefinedEngine(deps, run);
   const moved = movedWith(run);
   if (moved !== null) {
     const next = `${moved.back} && REPRISE_HOME=${shellWord(moved.from)} reprise resume ${run.handle} "…"`;

@@ -56,7 +56,10 @@ export async function resumeRun(deps: Deps, request: ResumeRequest, watch: Watch
       request,
       native: request.native,
       env: recordedEnv(run, deps.env, request.env),
-      continues: plan.do === "continue" ? { session: plan.session, restored: plan.restore } : null,
+      continues:
+        plan.do === "continue"
+          ? { session: plan.session, restored: plan.restore, lacks: prepared.lacks }
+          : null,
     });
   });
 }
@@ -96,7 +99,7 @@ async function forkRun(
       request,
       native: request.native,
       env,
-      continues: { session: plan.session, restored: plan.restore },
+      continues: { session: plan.session, restored: plan.restore, lacks: prepared.lacks },
     });
   });
 }
