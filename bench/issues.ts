@@ -17,7 +17,7 @@ import {
   writeSync,
 } from "node:fs";
 import { join, resolve } from "node:path";
-import { openState } from "../src/state/state.ts";
+import { openState } from "../src/state/directory.ts";
 import { batchId, makeMetadataDirectory } from "../src/issues/metadata.ts";
 import { lookupPriorSession } from "../src/issues/prior.ts";
 import { CLI, makeRoot, type Part, type Row } from "./part.ts";

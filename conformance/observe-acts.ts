@@ -6,7 +6,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { openState } from "../src/state/state.ts";
+import { openState } from "../src/state/directory.ts";
 import { mergeConfig } from "../src/core/config.ts";
 import type { Activity, Observed } from "../src/core/events.ts";
 import * as processes from "../src/process/process.ts";

@@ -5,7 +5,7 @@
 import { basename } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import type { z } from "zod";
-import { checkWrites } from "./state/state.ts";
+import { checkWrites } from "./state/files.ts";
 import { agentSchema, attemptSchema, receiptSchema, runSchema } from "./core/schemas.ts";
 import { readBatch } from "./issues/metadata.ts";
 import { hasDuplicateKeys, isObject, type JsonObject, parseJson } from "./lib/json.ts";

@@ -14,7 +14,8 @@ import type { RunbookSource } from "./core/runbook.ts";
 import { harmless } from "./lib/harmless.ts";
 import { plural } from "./lib/plural.ts";
 import type { Deps } from "./run/run.ts";
-import { readRecord, sharedLock, writeAtomic, openToRead } from "./state/state.ts";
+import { sharedLock } from "./state/directory.ts";
+import { readRecord, writeAtomic, openToRead } from "./state/files.ts";
 import { inTurn } from "./store/store.ts";
 
 const MAX_CONFIG = 1024 * 1024;

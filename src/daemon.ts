@@ -4,7 +4,7 @@
 import { keepDebuggersOut, keepFilesPrivate } from "./process/umask.ts";
 import { existsSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import { stateDirectory } from "./state/state.ts";
+import { stateDirectory } from "./state/directory.ts";
 import { exitCodeOf, Fault } from "./core/faults.ts";
 import { openDeps } from "./setup.ts";
 import { daemonPlaces, openDaemonLog, runDaemon } from "./supervisor/supervisor.ts";

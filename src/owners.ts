@@ -3,7 +3,8 @@
  */
 import { hostname } from "node:os";
 import { join } from "node:path";
-import { hasAgentOf, type StateDir } from "./state/state.ts";
+import type { StateDir } from "./state/directory.ts";
+import { hasAgentOf } from "./state/runs.ts";
 import type { Processes } from "./core/deps.ts";
 import { Fault } from "./core/faults.ts";
 import type { Life } from "./core/records.ts";

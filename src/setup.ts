@@ -13,14 +13,10 @@ import type { Env, Log, Processes } from "./core/deps.ts";
 import { Fault } from "./core/faults.ts";
 import { processesOf } from "./owners.ts";
 import type { Deps } from "./run/run.ts";
-import {
-  indexGuards,
-  indexIdentity,
-  listRunDirs,
-  openState,
-  type StateDir,
-  stateDirectory,
-} from "./state/state.ts";
+import { openState, type StateDir, stateDirectory } from "./state/directory.ts";
+import { indexGuards } from "./state/identity.ts";
+import { listRunDirs } from "./state/runs.ts";
+import { indexIdentity } from "./state/upkeep.ts";
 import { openStore, type Store } from "./store/store.ts";
 
 export { configure, trust } from "./config-files.ts";

@@ -11,7 +11,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { openState } from "../src/state/state.ts";
+import { openState } from "../src/state/directory.ts";
 import { mergeConfig } from "../src/core/config.ts";
 import * as processes from "../src/process/process.ts";
 import type { Deps } from "../src/run/run.ts";

@@ -1,7 +1,7 @@
 /** The world of a test: a separate state directory, a store in memory, real processes, a clock that can be set. */
 import { randomBytes, randomUUID } from "node:crypto";
 import { join } from "node:path";
-import { openState } from "../src/state/state.ts";
+import { openState } from "../src/state/directory.ts";
 import { checkRecords } from "../src/check-records.ts";
 import { mergeConfig } from "../src/core/config.ts";
 import * as processes from "../src/process/process.ts";

@@ -52,6 +52,8 @@ const DOORS: Record<string, RegExp> = {
   lib: /./,
   core: /./,
   engines: /^(engine|engines)\.ts$/,
+  // Every file of the state directory has its functions, each file for one kind of data.
+  state: /./,
   // One door per purpose. Selecting runs and asking git load no engine and no driver.
   run: /^(run|select|inspect|clean|engine-setup|engine-access|git)\.ts$/,
 };
@@ -68,7 +70,7 @@ const MOST_FILES: Record<string, number> = {
 };
 
 /** Names that a door may export, 25 by default. These numbers only ever shrink. */
-const MOST_NAMES: Record<string, number> = { issues: 43, state: 116, supervisor: 34 };
+const MOST_NAMES: Record<string, number> = { issues: 43, supervisor: 34 };
 
 /** Commands are named after what they are about, so the names of pure files mean nothing there. */
 const PURE =

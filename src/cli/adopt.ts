@@ -1,5 +1,5 @@
 /** `reprise adopt [engine] [session-id]` */
-import { resolveDirectory } from "../state/state.ts";
+import { resolveDirectory } from "../state/places.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import { harmlessLine } from "../lib/harmless.ts";

@@ -8,7 +8,7 @@ import { type Column, fitTable } from "../lib/table.ts";
 import { untilText } from "../lib/until.ts";
 import { type HolderLink, openHolder, screenOf } from "../detached/detached.ts";
 import type { Deps } from "../run/run.ts";
-import { loadReceipt } from "../state/state.ts";
+import { loadReceipt } from "../state/runs.ts";
 import {
   type AgentView,
   findDaemon,

@@ -1,6 +1,8 @@
 /** `reprise doctor`: checks the installation, and says how to fix problems. */
 import { join } from "node:path";
-import { acceptCopy, isDirectory, readRecord } from "../state/state.ts";
+import { readRecord } from "../state/files.ts";
+import { acceptCopy } from "../state/identity.ts";
+import { isDirectory } from "../state/places.ts";
 import { exitCodeOf, Fault } from "../core/faults.ts";
 import { wrapTable } from "../lib/table.ts";
 import { harmlessLine } from "../lib/harmless.ts";

@@ -1,13 +1,8 @@
 /** `reprise export <handle>`: one run as a redacted archive. Leaves out raw logs and copies of sessions. */
 import { resolve } from "node:path";
-import {
-  attemptDir,
-  type BundleEntry,
-  readAgentFile,
-  readStream,
-  runDirAt,
-  writeBundle,
-} from "../state/state.ts";
+import { type BundleEntry, writeBundle } from "../state/bundle.ts";
+import { readStream } from "../state/logs.ts";
+import { attemptDir, readAgentFile, runDirAt } from "../state/runs.ts";
 import { Fault } from "../core/faults.ts";
 import type { AgentRecord } from "../core/supervision.ts";
 import { harmlessLine } from "../lib/harmless.ts";

@@ -3,14 +3,9 @@
  * Prints the tape itself only on request.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import {
-  attemptDir,
-  followStream,
-  loadAttemptFile,
-  type LogName,
-  readStream,
-  runDirAt,
-} from "../state/state.ts";
+import { followStream, readStream } from "../state/logs.ts";
+import { attemptDir, loadAttemptFile, runDirAt } from "../state/runs.ts";
+import type { LogName } from "../state/tape.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Redact } from "../lib/secrets.ts";

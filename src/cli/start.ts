@@ -1,5 +1,5 @@
 /** `reprise start <engine> [prompt] [options] [-- native args…]` */
-import { resolveDirectory } from "../state/state.ts";
+import { resolveDirectory } from "../state/places.ts";
 import { Fault } from "../core/faults.ts";
 import { startRun, type StartRequest } from "../run/run.ts";
 import { attemptOptions, readEnv, SHARED } from "./attempt-options.ts";

@@ -5,7 +5,9 @@
  * during the attempt or afterwards.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { attemptDir, followStream, loadAttemptFile, type LogName, readStream } from "../state/state.ts";
+import { followStream, readStream } from "../state/logs.ts";
+import { attemptDir, loadAttemptFile } from "../state/runs.ts";
+import type { LogName } from "../state/tape.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import { formatDuration } from "../lib/duration.ts";

@@ -1,7 +1,8 @@
 /** A client's connection to the holder of one run. */
 import type { TerminalSize } from "../lib/terminal-state.ts";
 import { join } from "node:path";
-import { readRecord, runtimeDir } from "../state/state.ts";
+import { readRecord } from "../state/files.ts";
+import { runtimeDir } from "../state/runtime.ts";
 import type { Observed } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";

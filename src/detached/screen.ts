@@ -1,6 +1,7 @@
 /** What an agent shows right now, as harmless plain text (I11). */
 import type { TerminalSize } from "../lib/terminal-state.ts";
-import { attemptDir, readStream } from "../state/state.ts";
+import { readStream } from "../state/logs.ts";
+import { attemptDir } from "../state/runs.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import { harmless } from "../lib/harmless.ts";
 import { parseObject, stringIn } from "../lib/json.ts";

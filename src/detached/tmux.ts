@@ -8,7 +8,7 @@
 import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { runtimeDir } from "../state/state.ts";
+import { runtimeDir } from "../state/runtime.ts";
 import type { Env } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import type { Deps } from "../run/run.ts";

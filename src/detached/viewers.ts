@@ -2,7 +2,7 @@
  * The viewers of an agent's raw output. Each gets the tape from its offset on, then live output, without gaps or
  * repeats. A slow viewer reads from the tape, so that neither the agent nor our memory waits for it.
  */
-import { readStream } from "../state/state.ts";
+import { readStream } from "../state/logs.ts";
 import { Fault } from "../core/faults.ts";
 import type { Peer } from "../ipc/ipc.ts";
 

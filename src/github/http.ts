@@ -7,7 +7,7 @@
 import { createHash } from "node:crypto";
 import { readdirSync, statSync, unlinkSync } from "node:fs";
 import { join } from "node:path";
-import { readRecord, writeAtomic } from "../state/state.ts";
+import { readRecord, writeAtomic } from "../state/files.ts";
 import { Fault, type FaultCode } from "../core/faults.ts";
 import { moment, retryAfter } from "../core/reset-time.ts";
 import { formatDuration } from "../lib/duration.ts";

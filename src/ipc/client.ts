@@ -2,7 +2,7 @@
 import { createConnection, type Socket } from "node:net";
 import { dirname } from "node:path";
 import { isErrno } from "../core/errno.ts";
-import { checkOwnDirectory } from "../state/state.ts";
+import { checkOwnDirectory } from "../state/files.ts";
 import { Fault } from "../core/faults.ts";
 import { fieldIn, isObject, type JsonObject, numberIn, objectIn, stringIn } from "../lib/json.ts";
 import { decodeFault, encode, FrameReader } from "./wire.ts";

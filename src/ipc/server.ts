@@ -8,7 +8,7 @@ import { createHash, timingSafeEqual } from "node:crypto";
 import { chmodSync, lstatSync, unlinkSync } from "node:fs";
 import { createConnection, createServer, type Server, type Socket } from "node:net";
 import { isErrno } from "../core/errno.ts";
-import { storageFault } from "../state/state.ts";
+import { storageFault } from "../state/files.ts";
 import { Fault } from "../core/faults.ts";
 import { fieldIn, type JsonObject, numberIn, stringIn } from "../lib/json.ts";
 import { encode, encodeFault, FrameReader, paramsOf } from "./wire.ts";

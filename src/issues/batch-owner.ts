@@ -3,7 +3,7 @@ import { liveOwner } from "../run/inspect.ts";
 import type { Deps } from "../run/run.ts";
 import { statSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { readRecord, writeAtomic } from "../state/state.ts";
+import { readRecord, writeAtomic } from "../state/files.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import { numberIn, stringIn } from "../lib/json.ts";

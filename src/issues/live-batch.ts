@@ -4,7 +4,7 @@
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { readRecord, removeQuietly, writeAtomic } from "../state/state.ts";
+import { readRecord, removeQuietly, writeAtomic } from "../state/files.ts";
 import { Fault } from "../core/faults.ts";
 import type { ProcessIdentity, RunRecord } from "../core/records.ts";
 import { objectIn, stringIn } from "../lib/json.ts";

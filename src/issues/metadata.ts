@@ -3,7 +3,8 @@
  * batch's own process writes it. Changes during a write go to disk together with the next one.
  */
 import { join } from "node:path";
-import { checkOwnDirectory, makeDirectory, type StateDir, writeAtomicAsync } from "../state/state.ts";
+import type { StateDir } from "../state/directory.ts";
+import { checkOwnDirectory, makeDirectory, writeAtomicAsync } from "../state/files.ts";
 import type { DeniedCall, Tokens } from "../core/events.ts";
 import { arrayIn, fieldIn, isObject, type JsonObject, numberIn, objectIn, stringIn } from "../lib/json.ts";
 import { redactValue, type Redact } from "../lib/secrets.ts";

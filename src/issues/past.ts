@@ -1,6 +1,8 @@
 /** Whether an issue's last conversation can continue: reads the metadata, the run and the engine's own store. */
 import { isDeepStrictEqual } from "node:util";
-import { isDirectory, loadReceipt, movedWords } from "../state/state.ts";
+import { movedWords } from "../state/identity.ts";
+import { isDirectory } from "../state/places.ts";
+import { loadReceipt } from "../state/runs.ts";
 import { Fault, type FaultCode, FAULTS } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import { harmlessLine } from "../lib/harmless.ts";

@@ -8,7 +8,7 @@
 import { closeSync, fstatSync, readdirSync, readFileSync, readSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { errorCode, isErrno } from "../core/errno.ts";
-import { removeQuietly, storageFault, openToRead } from "../state/state.ts";
+import { removeQuietly, storageFault, openToRead } from "../state/files.ts";
 import type { Log } from "../core/deps.ts";
 import { hasDuplicateKeys, isObject, objectIn, parseJson, stringIn } from "../lib/json.ts";
 import type { Deps } from "../run/run.ts";

@@ -1,7 +1,8 @@
 /** The repository of a batch as git sees it, and its issue source. */
 import { createHash } from "node:crypto";
 import { basename, join } from "node:path";
-import { makeDirectory, resolveDirectory } from "../state/state.ts";
+import { makeDirectory } from "../state/files.ts";
+import { resolveDirectory } from "../state/places.ts";
 import { Fault } from "../core/faults.ts";
 import {
   accessTo,

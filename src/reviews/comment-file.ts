@@ -4,7 +4,7 @@
  */
 import { closeSync, fstatSync, readFileSync } from "node:fs";
 import { errorCode } from "../core/errno.ts";
-import { openToRead } from "../state/state.ts";
+import { openToRead } from "../state/files.ts";
 import { Fault } from "../core/faults.ts";
 import { harmlessJson } from "../lib/harmless.ts";
 import { fieldIn, hasDuplicateKeys, isObject, parseJson } from "../lib/json.ts";

@@ -4,7 +4,8 @@
  */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import { checkOwnDirectory, type StateDir, storageFault } from "../state/state.ts";
+import type { StateDir } from "../state/directory.ts";
+import { checkOwnDirectory, storageFault } from "../state/files.ts";
 import type { Outcome } from "../core/events.ts";
 import { isErrno } from "../core/errno.ts";
 import { Fault } from "../core/faults.ts";

@@ -6,7 +6,9 @@
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { attemptDir, checkOwnDirectory, readStream } from "../state/state.ts";
+import { checkOwnDirectory } from "../state/files.ts";
+import { readStream } from "../state/logs.ts";
+import { attemptDir } from "../state/runs.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import { LineSplitter } from "../lib/lines.ts";

@@ -5,7 +5,8 @@
 import { createHash } from "node:crypto";
 import { closeSync, fstatSync, readFileSync, realpathSync } from "node:fs";
 import { join, sep } from "node:path";
-import { resolveDirectory, openToRead } from "../state/state.ts";
+import { openToRead } from "../state/files.ts";
+import { resolveDirectory } from "../state/places.ts";
 import { Fault } from "../core/faults.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { type Git, openGit, repositoriesOf } from "../run/git.ts";

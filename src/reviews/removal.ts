@@ -4,7 +4,8 @@
  */
 import { closeSync, fstatSync, readdirSync, readSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { checkOwnDirectory, type StateDir, storageFault, openToRead } from "../state/state.ts";
+import type { StateDir } from "../state/directory.ts";
+import { checkOwnDirectory, storageFault, openToRead } from "../state/files.ts";
 import type { Log } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";

@@ -13,7 +13,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type FakeGitHub, HEAD, rateLimited, startGitHub } from "../../test/github-server.ts";
-import { openState } from "../state/state.ts";
+import { openState } from "../state/directory.ts";
 import { mergeConfig } from "../core/config.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";

@@ -2,7 +2,7 @@
  * Wires one pull request: its comments, the clone, its earlier sessions. The turn, which is passed in, talks to Codex.
  */
 import { join } from "node:path";
-import { makeDirectory } from "../state/state.ts";
+import { makeDirectory } from "../state/files.ts";
 import { Fault } from "../core/faults.ts";
 import type { Deps } from "../run/run.ts";
 import { selectRun } from "../run/select.ts";

@@ -7,7 +7,7 @@
 import { existsSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { z } from "zod";
-import { readRecord, writeAtomic } from "../state/state.ts";
+import { readRecord, writeAtomic } from "../state/files.ts";
 import type { Outcome, TroubleKind } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import { redactor } from "../lib/secrets.ts";

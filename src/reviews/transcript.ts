@@ -6,15 +6,9 @@
  * or `{"t", "type", …}` for Reprise's own remarks. Exact, and therefore sensitive, like the tape.
  */
 import { closeSync, existsSync, fdatasyncSync } from "node:fs";
-import {
-  checkOwnDirectory,
-  makeDirectory,
-  openLog,
-  type StateDir,
-  storageFault,
-  writeFully,
-  openNew,
-} from "../state/state.ts";
+import type { StateDir } from "../state/directory.ts";
+import { checkOwnDirectory, makeDirectory, storageFault, writeFully, openNew } from "../state/files.ts";
+import { openLog } from "../state/tape.ts";
 import { join } from "node:path";
 import { isErrno } from "../core/errno.ts";
 import type { Clock } from "../core/deps.ts";

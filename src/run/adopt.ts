@@ -2,7 +2,8 @@
  * Conversations that were started outside Reprise: finds them in the engines' own stores, and makes a run of one, so that
  * it has a handle. Nothing is written to the engine's store.
  */
-import { createRunDir, ensureIdentity, saveRunFile } from "../state/state.ts";
+import { ensureIdentity } from "../state/identity.ts";
+import { createRunDir, saveRunFile } from "../state/runs.ts";
 import { Fault } from "../core/faults.ts";
 import { makeRunId } from "../core/ids.ts";
 import type { RunRecord } from "../core/records.ts";

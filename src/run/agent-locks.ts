@@ -9,15 +9,10 @@
 import { closeSync, existsSync, statSync, writeSync } from "node:fs";
 import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import {
-  agentLock,
-  attemptDir,
-  listAttemptDirs,
-  listRunDirs,
-  openLog,
-  removeQuietly,
-  type StateDir,
-} from "../state/state.ts";
+import type { StateDir } from "../state/directory.ts";
+import { removeQuietly } from "../state/files.ts";
+import { agentLock, attemptDir, listAttemptDirs, listRunDirs } from "../state/runs.ts";
+import { openLog } from "../state/tape.ts";
 import type { Processes } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, ProcessIdentity, RunRecord } from "../core/records.ts";

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { testDeps } from "../../test/deps.ts";
-import { createRunDir, saveRunFile } from "../state/state.ts";
+import { createRunDir, saveRunFile } from "../state/runs.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import { runLike } from "../../test/contracts/store-samples.ts";

@@ -6,7 +6,10 @@
  * and `rm` can finish. Reprise never removes the engine's own session.
  */
 import { join } from "node:path";
-import { assertNoMounts, assertOwnState, removeRunDir, sweepTrash } from "../state/state.ts";
+import { assertOwnState } from "../state/identity.ts";
+import { assertNoMounts } from "../state/mounts.ts";
+import { removeRunDir } from "../state/runs.ts";
+import { sweepTrash } from "../state/upkeep.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord, RunStatus } from "../core/records.ts";
 import type { Deps } from "./deps.ts";

@@ -1,5 +1,5 @@
 /** Everything a run needs from outside, wired once in `setup.ts` and in one test helper. */
-import type { StateDir } from "../state/state.ts";
+import type { StateDir } from "../state/directory.ts";
 import type { Config } from "../core/config.ts";
 import type { Clock, Env, Log, Processes } from "../core/deps.ts";
 import type { RunRecord } from "../core/records.ts";

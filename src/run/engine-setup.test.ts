@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { testDeps } from "../../test/deps.ts";
-import { isRootOnly } from "../state/state.ts";
+import { isRootOnly } from "../state/places.ts";
 import { codex } from "../engines/codex.ts";
 import { demo } from "../engines/demo.ts";
 import type { Command, SettingsFile } from "../engines/engine.ts";

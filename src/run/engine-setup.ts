@@ -3,16 +3,9 @@
  */
 import { dirname, isAbsolute, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import {
-  checkOwnDirectory,
-  fileSize,
-  fileStamp,
-  isRootOnly,
-  readRecord,
-  saveSettings,
-  sharedLock,
-  writeAtomic,
-} from "../state/state.ts";
+import { saveSettings, sharedLock } from "../state/directory.ts";
+import { checkOwnDirectory, readRecord, writeAtomic } from "../state/files.ts";
+import { fileSize, fileStamp, isRootOnly } from "../state/places.ts";
 import type { EngineConfig } from "../core/config.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";

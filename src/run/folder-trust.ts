@@ -1,7 +1,7 @@
 /** Whether an engine trusts the folder that it works in, from its own settings and the options of the start. */
 import { readFileSync } from "node:fs";
 import { isAbsolute, resolve, sep } from "node:path";
-import { realPath } from "../state/state.ts";
+import { realPath } from "../state/places.ts";
 import type { Launch } from "../core/records.ts";
 import type { AttemptRequest, Engine } from "../engines/engine.ts";
 import type { EngineSetup } from "./engine-setup.ts";

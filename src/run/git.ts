@@ -5,7 +5,9 @@
 import { isUtf8 } from "node:buffer";
 import { randomBytes } from "node:crypto";
 import { basename, dirname, isAbsolute, join, resolve } from "node:path";
-import { isOriginal, movedState, readSmallText, realPath, removeQuietly, spelled } from "../state/state.ts";
+import { removeQuietly } from "../state/files.ts";
+import { isOriginal, movedState } from "../state/identity.ts";
+import { readSmallText, realPath, spelled } from "../state/places.ts";
 import type { Env } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import { harmlessLine } from "../lib/harmless.ts";

@@ -2,16 +2,8 @@
  * The checks of `doctor`: engines, state directory, index and leftovers, and findings that name what to do.
  * Changes nothing, except that it removes unfinished files of crashed processes.
  */
-import {
-  copiedFrom,
-  type MovedState,
-  movedState,
-  movedWords,
-  stateFacts,
-  stateOrigin,
-  stuckTrash,
-  sweepTemp,
-} from "../state/state.ts";
+import { copiedFrom, type MovedState, movedState, movedWords, stateOrigin } from "../state/identity.ts";
+import { stateFacts, stuckTrash, sweepTemp } from "../state/upkeep.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Engine } from "../engines/engine.ts";

@@ -2,7 +2,8 @@
  * The door for looking at runs without changing them: records, offers to resume, health. The run directory counts before
  * the index. A damaged record becomes a warning, and the rest is shown (I9).
  */
-import { checkEscrow, listAttemptDirs, loadAttemptFile, loadReceipt, loadRunFile } from "../state/state.ts";
+import { checkEscrow } from "../state/escrow.ts";
+import { listAttemptDirs, loadAttemptFile, loadReceipt, loadRunFile } from "../state/runs.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, Escrow, Receipt, RunRecord } from "../core/records.ts";
 import { type BatchLease, batchHoldOf, type Deps } from "./deps.ts";

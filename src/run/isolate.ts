@@ -1,18 +1,10 @@
 /** Isolation: a new directory or a git worktree for the agent inside the run directory. */
 import { dirname, join, relative, sep } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import {
-  directoryId,
-  isDirectory,
-  isOriginal,
-  makeDirectory,
-  type MovedState,
-  movedState,
-  namesOf,
-  realPath,
-  resolveDirectory,
-  stateMoved,
-} from "../state/state.ts";
+import { makeDirectory } from "../state/files.ts";
+import { isOriginal, type MovedState, movedState, stateMoved } from "../state/identity.ts";
+import { directoryId, namesOf } from "../state/mounts.ts";
+import { isDirectory, realPath, resolveDirectory } from "../state/places.ts";
 import type { Env } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import { isRunId } from "../core/ids.ts";

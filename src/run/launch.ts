@@ -6,7 +6,8 @@
  */
 import { createHash } from "node:crypto";
 import { basename, dirname, join, resolve } from "node:path";
-import { contentDigest, realPath } from "../state/state.ts";
+import { realPath } from "../state/places.ts";
+import { contentDigest } from "../state/tree.ts";
 import type { Env } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, LaunchEnv, RightsFile, RightsVariable, RunRecord } from "../core/records.ts";

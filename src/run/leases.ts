@@ -7,14 +7,11 @@
  */
 import { closeSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import {
-  assertOwnState,
-  listAttemptDirs,
-  openLog,
-  removeHolderFiles,
-  runtimeDir,
-  sweepRun,
-} from "../state/state.ts";
+import { assertOwnState } from "../state/identity.ts";
+import { listAttemptDirs } from "../state/runs.ts";
+import { removeHolderFiles, runtimeDir } from "../state/runtime.ts";
+import { openLog } from "../state/tape.ts";
+import { sweepRun } from "../state/upkeep.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import { formatDuration } from "../lib/duration.ts";

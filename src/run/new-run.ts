@@ -1,6 +1,8 @@
 /** The record with which a run begins, of a start and of a fork, and how it reaches index and run directory. */
 import { join } from "node:path";
-import { createRunDir, ensureIdentity, fileSize, saveRunFile } from "../state/state.ts";
+import { ensureIdentity } from "../state/identity.ts";
+import { fileSize } from "../state/places.ts";
+import { createRunDir, saveRunFile } from "../state/runs.ts";
 import { Fault } from "../core/faults.ts";
 import { makeRunId } from "../core/ids.ts";
 import type { Launch, Mode, RunRecord } from "../core/records.ts";

@@ -1,7 +1,8 @@
 /**
  * Recovers the session id of an attempt whose owner died: from the tape, then from the engine's store.
  */
-import { attemptDir, readStream } from "../state/state.ts";
+import { readStream } from "../state/logs.ts";
+import { attemptDir } from "../state/runs.ts";
 import type { Stream } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, RunRecord, SeenSession } from "../core/records.ts";

@@ -1,17 +1,17 @@
 /**
  * Finds the run that the user means, and corrects records whose owner has died.
  */
+import { readRecord } from "../state/files.ts";
+import { isDirectory } from "../state/places.ts";
 import {
   createAttemptDir,
-  isDirectory,
   listAttemptDirs,
   loadAttemptFile,
   loadRunFile,
-  readRecord,
   runDirAt,
   saveAttemptFile,
   saveRunFile,
-} from "../state/state.ts";
+} from "../state/runs.ts";
 import { basename, join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { Fault } from "../core/faults.ts";

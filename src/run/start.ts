@@ -1,6 +1,6 @@
 /** Starts a run: records it, then makes its first attempt. `--run-dir` starts a new conversation in an existing run. */
 import { join } from "node:path";
-import { saveRunFile } from "../state/state.ts";
+import { saveRunFile } from "../state/runs.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Engine } from "../engines/engine.ts";

@@ -4,7 +4,8 @@
  */
 import { existsSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import { agentLock, assertOwnState, homeOfOwner } from "../state/state.ts";
+import { assertOwnState, homeOfOwner } from "../state/identity.ts";
+import { agentLock } from "../state/runs.ts";
 import type { Stray } from "../core/deps.ts";
 import { Fault, type FaultCode } from "../core/faults.ts";
 import { isRunId } from "../core/ids.ts";

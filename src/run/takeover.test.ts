@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { testDeps } from "../../test/deps.ts";
-import { createAttemptDir, createRunDir, saveAttemptFile, saveRunFile } from "../state/state.ts";
+import { createAttemptDir, createRunDir, saveAttemptFile, saveRunFile } from "../state/runs.ts";
 import { attemptLike, runLike } from "../../test/contracts/store-samples.ts";
 import { type ResumeRequest, resumeRun } from "./run.ts";
 

@@ -1,6 +1,6 @@
 /** Commits that would be lost with a run: those that no ref outside the removed directories leads to. */
 import { dirname, join, resolve } from "node:path";
-import { entriesOf, modifiedAtMs, readSmallText, realPath } from "../state/state.ts";
+import { entriesOf, modifiedAtMs, readSmallText, realPath } from "../state/places.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Deps } from "./deps.ts";
 import { commitsIn, type Git, type GitOptions, MOST_LISTED, openGit, repositoriesAt } from "./git.ts";

@@ -1,6 +1,6 @@
 /** Files in git directories that git itself says nothing about, and that would go with a run. */
 import { join } from "node:path";
-import { entriesOf, fileSize, realPath } from "../state/state.ts";
+import { entriesOf, fileSize, realPath } from "../state/places.ts";
 import { isInside } from "./unsaved-commits.ts";
 
 /** What git and its own tools write into the git directory of a worktree. */

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { testDeps } from "../../test/deps.ts";
 import { gitOf, type Ground, makeRepository, SAVED, type Way, WAYS } from "../../test/hostile/hidden-work.ts";
-import { createRunDir, saveRunFile } from "../state/state.ts";
+import { createRunDir, saveRunFile } from "../state/runs.ts";
 import type { RunRecord } from "../core/records.ts";
 import { runLike } from "../../test/contracts/store-samples.ts";
 import type { Deps } from "./deps.ts";

@@ -4,25 +4,27 @@
  */
 import { isUtf8 } from "node:buffer";
 import { dirname, join, relative, resolve } from "node:path";
+import { namesOf } from "../state/mounts.ts";
 import {
-  compareTree,
   entriesOf,
   fileSize,
-  type FoundRepository,
-  hashFile,
-  isCache,
-  isLeftover,
   isDirectory,
   isEmptyDirectory,
   keepsModes,
-  namesOf,
-  pathIn,
   readSmallText,
   realPath,
-  repositoriesBelow,
   spelled,
+} from "../state/places.ts";
+import {
+  compareTree,
+  type FoundRepository,
+  hashFile,
+  isCache,
+  pathIn,
+  repositoriesBelow,
   type TreeEntry,
-} from "../state/state.ts";
+} from "../state/tree.ts";
+import { isLeftover } from "../state/upkeep.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Deps } from "./deps.ts";

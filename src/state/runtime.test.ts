@@ -3,7 +3,8 @@ import { chmodSync, mkdirSync, mkdtempSync, realpathSync, rmSync, statSync, syml
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { daemonLock, openState, runtimeDir } from "./state.ts";
+import { openState } from "./directory.ts";
+import { daemonLock, runtimeDir } from "./runtime.ts";
 
 let root = "";
 beforeEach(() => {

@@ -2,7 +2,8 @@
  * `agent resume`: continues an agent that is not running, and reports the result: the same conversation, a new one and
  * why, already running, or refused. The result comes from the record of the attempt, not from the plan.
  */
-import { isDirectory, movedState, movedWords } from "../state/state.ts";
+import { movedState, movedWords } from "../state/identity.ts";
+import { isDirectory } from "../state/places.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import type { AgentRecord, PipelineRecord } from "../core/supervision.ts";

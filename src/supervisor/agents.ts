@@ -4,7 +4,8 @@
  * A document changes by compare-and-set. Reprise writes it, with the run id, before it starts the agent: after a crash in
  * between, the next daemon starts that agent, and never a second one.
  */
-import { isDirectory, readAgentFile, saveAgentFile, storableAgent } from "../state/state.ts";
+import { isDirectory } from "../state/places.ts";
+import { readAgentFile, saveAgentFile, storableAgent } from "../state/runs.ts";
 import { Fault } from "../core/faults.ts";
 import { makeRunId } from "../core/ids.ts";
 import type { RunRecord } from "../core/records.ts";

@@ -1,6 +1,7 @@
 /** The daemon log: one JSON object per line. At 5 MB it becomes `d.log.1`, and a new file starts. */
 import { closeSync, fstatSync, renameSync } from "node:fs";
-import { openLog, writeFully } from "../state/state.ts";
+import { writeFully } from "../state/files.ts";
+import { openLog } from "../state/tape.ts";
 import type { Clock, Log } from "../core/deps.ts";
 
 const MAX_BYTES = 5 * 1024 * 1024;

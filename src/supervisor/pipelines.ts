@@ -4,7 +4,9 @@
  * A record changes by compare-and-set. `reduce.ts` decides the next step, and `pipeline-driver.ts` carries it out.
  */
 import { join } from "node:path";
-import { isDirectory, makeDirectory, movedState, resolveDirectory, stateMoved } from "../state/state.ts";
+import { makeDirectory } from "../state/files.ts";
+import { movedState, stateMoved } from "../state/identity.ts";
+import { isDirectory, resolveDirectory } from "../state/places.ts";
 import type { Env } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import { readSelector } from "../core/ids.ts";

@@ -44,7 +44,7 @@ describe("offered commands for a live agent work", () => {
     const { code, stderr } = await box.run(["agent", "send", id, "hi"]);
     expect([code, stderr]).toEqual([
       4,
-      expect.stringContaining("it can be told something when its turn is over"),
+      expect.stringContaining("send a message when its turn is over"),
     ]);
     expect(stderr).not.toContain("--kill");
     expect((await box.run(["agent", "resume", id])).stdout).toContain("; --kill would end it and resume it");

@@ -3,7 +3,8 @@
  * worktree. Reports work that it cannot commit safely.
  */
 import { isUtf8 } from "node:buffer";
-import { kindAt, realPath } from "../../state/state.ts";
+import { realPath } from "../../state/places.ts";
+import { kindAt } from "../../state/tree.ts";
 import { Fault } from "../../core/faults.ts";
 import { harmlessLine } from "../../lib/harmless.ts";
 import { filterWords, type Git, gitDirectoryOf, openGit, unfiltered } from "../../run/git.ts";

@@ -1,7 +1,8 @@
 /** Work that git would overlook: flags in the index, ignore rules that nobody committed, branches that the agent moved. */
 import { isUtf8 } from "node:buffer";
 import { dirname, join } from "node:path";
-import { isCache, kindAt, modifiedAtMs, readSmallText, realPath } from "../../state/state.ts";
+import { modifiedAtMs, readSmallText, realPath } from "../../state/places.ts";
+import { isCache, kindAt } from "../../state/tree.ts";
 import { type Git, hidingRules } from "../../run/git.ts";
 import type { CommitRefusal, CommitResult } from "./commit.ts";
 import { BYTES, entriesOf, is, namedPaths } from "./paths.ts";

@@ -74,7 +74,7 @@ async function assertNothingReplaced(deps: Deps, root: string, branch: string): 
   if (replaced.length === 0) return;
   throw new Fault(
     "work_unsaved",
-    `${branch} could not be merged: it would replace ${namedPaths(replaced)} in ${root}, which git ignores or was told to leave alone. Move ${is(replaced, "it", "them")} away, then merge it yourself, in the repository: git merge ${branch}`,
+    `${branch} could not be merged: it would replace ${namedPaths(replaced)} in ${root}, which git ignores or an index flag hides. Move ${is(replaced, "it", "them")} away, then merge it yourself, in the repository: git merge ${branch}`,
     { facts: { branch } },
   );
 }

@@ -1,7 +1,7 @@
 /** Fingerprints of files, committed or not: whether an agent changed something, and what a gate wrote. */
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
-import { removeQuietly } from "../../state/state.ts";
+import { removeQuietly } from "../../state/files.ts";
 import { gitDirectoryOf } from "../../run/git.ts";
 import type { Deps } from "../../run/run.ts";
 import { git, gitText } from "../repository.ts";

@@ -1,6 +1,6 @@
 /** What an agent left in git that shows that its work is not finished. Reads only. */
 import { join, resolve } from "node:path";
-import { readSmallText, realPath } from "../../state/state.ts";
+import { readSmallText, realPath } from "../../state/places.ts";
 import { type Git, gitDirectoryOf, openGit, repositoriesOf } from "../../run/git.ts";
 import type { Deps } from "../../run/run.ts";
 import { gitText } from "../repository.ts";

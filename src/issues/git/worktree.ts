@@ -1,6 +1,7 @@
 /** The state of an agent's worktree, and git calls in it that no setting of the agent can mislead. */
 import { dirname, join } from "node:path";
-import { keepsModes, modifiedAtMs, realPath, removeQuietly } from "../../state/state.ts";
+import { removeQuietly } from "../../state/files.ts";
+import { keepsModes, modifiedAtMs, realPath } from "../../state/places.ts";
 import { Fault } from "../../core/faults.ts";
 import { harmlessLine } from "../../lib/harmless.ts";
 import { type Git, gitDirectoryOf } from "../../run/git.ts";

@@ -18,7 +18,7 @@ import {
 } from "node:fs";
 import { basename, dirname, isAbsolute, join, relative, sep } from "node:path";
 import { isErrno } from "../../core/errno.ts";
-import { removeQuietly, storageFault, writeFully, openToRead, openNew } from "../../state/state.ts";
+import { removeQuietly, storageFault, writeFully, openToRead, openNew } from "../../state/files.ts";
 import { Fault } from "../../core/faults.ts";
 import { invalid } from "./source.ts";
 

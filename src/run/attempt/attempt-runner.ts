@@ -5,7 +5,9 @@
  * when it is first seen (I2); the end is recorded before it is reported.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { agentLock, attemptDir, openTape, removeQuietly, type Tape } from "../../state/state.ts";
+import { removeQuietly } from "../../state/files.ts";
+import { agentLock, attemptDir } from "../../state/runs.ts";
+import { openTape, type Tape } from "../../state/tape.ts";
 import type { Exit, SeenEvent, Stream } from "../../core/events.ts";
 import { Fault } from "../../core/faults.ts";
 import { type LiveAgent, TAIL_BYTES } from "../../drivers/drivers.ts";

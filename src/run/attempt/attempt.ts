@@ -2,7 +2,8 @@
  * One attempt of a run, for a start and for a resume: makes the job for the attempt runner, proves which conversation
  * answered, and finishes with the last copy of the session.
  */
-import { saveReceipt, storable, sweepTemp } from "../../state/state.ts";
+import { saveReceipt, storable } from "../../state/runs.ts";
+import { sweepTemp } from "../../state/upkeep.ts";
 import { Fault } from "../../core/faults.ts";
 import type { AttemptKind, AttemptRecord, Mode, Receipt, RunRecord } from "../../core/records.ts";
 import type { Command } from "../../engines/engine.ts";
@@ -48,7 +49,7 @@ interface Continues {
   readonly session: string;
   /** The run's copy of it was put back first. */
   readonly restored: boolean;
-  /** What was said and is not in that copy, one sentence each. */
+  /** Missing parts of the conversation in that copy, one sentence each. */
   readonly lacks: readonly string[];
 }
 

@@ -2,7 +2,9 @@
  * Starts an attempt's agent with the driver that its command needs, when its turn has come, and puts the agent's
  * questions to the caller.
  */
-import { agentLock, removeQuietly, startLock } from "../../state/state.ts";
+import { startLock } from "../../state/directory.ts";
+import { removeQuietly } from "../../state/files.ts";
+import { agentLock } from "../../state/runs.ts";
 import type { QuestionAnswer, Outcome, Question } from "../../core/events.ts";
 import { Fault } from "../../core/faults.ts";
 import { type DialogueHooks, type LiveAgent, openAgent, openDialogue } from "../../drivers/drivers.ts";

@@ -3,7 +3,8 @@
  */
 import type { Redact } from "../../lib/secrets.ts";
 import { join } from "node:path";
-import { attemptDir, beginAttemptDir, saveAttemptFile, writeAtomic } from "../../state/state.ts";
+import { writeAtomic } from "../../state/files.ts";
+import { attemptDir, beginAttemptDir, saveAttemptFile } from "../../state/runs.ts";
 import type { QuestionAnswer, Observed, Question, SeenEvent, Stream } from "../../core/events.ts";
 import { Fault } from "../../core/faults.ts";
 import type { AttemptKind, AttemptRecord, Mode, RunRecord, SeenSession } from "../../core/records.ts";

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { testDeps } from "../../../test/deps.ts";
-import { beginAttemptDir, createRunDir, loadAttemptFile, saveAttemptFile } from "../../state/state.ts";
+import { beginAttemptDir, createRunDir, loadAttemptFile, saveAttemptFile } from "../../state/runs.ts";
 import { attemptLike, runLike } from "../../../test/contracts/store-samples.ts";
 import { runLeaseKey } from "../../store/store.ts";
 import { Ledger } from "./ledger.ts";

@@ -6,7 +6,8 @@
  */
 import type { Redact } from "../../lib/secrets.ts";
 import { join } from "node:path";
-import { attemptDir, readRecord, saveAttemptFile, saveRunFile, storable } from "../../state/state.ts";
+import { readRecord } from "../../state/files.ts";
+import { attemptDir, saveAttemptFile, saveRunFile, storable } from "../../state/runs.ts";
 import { Fault } from "../../core/faults.ts";
 import type { AttemptRecord, RunRecord } from "../../core/records.ts";
 import { objectIn } from "../../lib/json.ts";

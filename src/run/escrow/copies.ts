@@ -7,7 +7,7 @@
  */
 import { createHash } from "node:crypto";
 import { basename, join, relative } from "node:path";
-import { continuesCopy, endsCopy, readCopy } from "../../state/state.ts";
+import { continuesCopy, endsCopy, readCopy } from "../../state/escrow.ts";
 import type { AttemptRecord, Escrow, EscrowFile, RunRecord } from "../../core/records.ts";
 import { sessionFiles } from "../../drivers/drivers.ts";
 import type { Engine, Located } from "../../engines/engine.ts";

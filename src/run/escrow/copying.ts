@@ -3,7 +3,7 @@
  * The caller records the copy.
  */
 import { join } from "node:path";
-import { continuesCopy, type EscrowSource, keepEscrow, keepEscrowText } from "../../state/state.ts";
+import { continuesCopy, type EscrowSource, keepEscrow, keepEscrowText } from "../../state/escrow.ts";
 import type { Escrow, EscrowFile, RunRecord } from "../../core/records.ts";
 import { sessionFiles } from "../../drivers/drivers.ts";
 import { continuesFile, lastCopyOf, sameFile } from "./copies.ts";

@@ -9,7 +9,6 @@
 import { basename, dirname, join, relative } from "node:path";
 import {
   beginLive,
-  dropOldEscrow,
   endLive,
   fileAt,
   linkPiece,
@@ -17,7 +16,8 @@ import {
   liveSession,
   putBackLive,
   wholesOf,
-} from "../../state/state.ts";
+} from "../../state/escrow-live.ts";
+import { dropOldEscrow } from "../../state/escrow.ts";
 import { Fault } from "../../core/faults.ts";
 import { sessionFiles, watchFolder } from "../../drivers/drivers.ts";
 import type { Located } from "../../engines/engine.ts";

@@ -6,16 +6,9 @@
  * overwritten.
  */
 import { join } from "node:path";
-import {
-  continuesCopy,
-  describeCopy,
-  dropOldEscrow,
-  endLive,
-  isEmptied,
-  livePieces,
-  liveSession,
-  saveRunFile,
-} from "../../state/state.ts";
+import { endLive, livePieces, liveSession } from "../../state/escrow-live.ts";
+import { continuesCopy, describeCopy, dropOldEscrow, isEmptied } from "../../state/escrow.ts";
+import { saveRunFile } from "../../state/runs.ts";
 import { Fault } from "../../core/faults.ts";
 import type { Escrow, RunRecord } from "../../core/records.ts";
 import type { Engine } from "../../engines/engine.ts";

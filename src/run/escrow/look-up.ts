@@ -1,5 +1,5 @@
 /** Which conversations of a run the engine still has, and which of the run's copies could give one back. */
-import { checkEscrow } from "../../state/state.ts";
+import { checkEscrow } from "../../state/escrow.ts";
 import { Fault } from "../../core/faults.ts";
 import type { Escrow, RunRecord } from "../../core/records.ts";
 import { sessionFiles } from "../../drivers/drivers.ts";

@@ -1,6 +1,8 @@
 /** Whether the run has the only copy of a conversation: then it is not removed. */
 import { join } from "node:path";
-import { isDirectory, isEmptied, namesOf, realPath } from "../../state/state.ts";
+import { isEmptied } from "../../state/escrow.ts";
+import { namesOf } from "../../state/mounts.ts";
+import { isDirectory, realPath } from "../../state/places.ts";
 import { Fault } from "../../core/faults.ts";
 import type { Escrow, RunRecord } from "../../core/records.ts";
 import { sessionFiles } from "../../drivers/drivers.ts";

@@ -1,6 +1,6 @@
 /** Puts a copy back into the engine's home. A file that is there is set aside, never overwritten. */
 import { basename, join } from "node:path";
-import { checkEscrow, continuesCopy } from "../../state/state.ts";
+import { checkEscrow, continuesCopy } from "../../state/escrow.ts";
 import { Fault } from "../../core/faults.ts";
 import type { Escrow, EscrowFile, RunRecord } from "../../core/records.ts";
 import { restoreFile, sessionFiles, setAside } from "../../drivers/drivers.ts";

@@ -6,7 +6,6 @@
  */
 import { basename, join } from "node:path";
 import {
-  type EscrowSource,
   fileAt,
   holdsPieces,
   type LivePiece,
@@ -14,7 +13,8 @@ import {
   liveSession,
   sourceOf,
   wholesOf,
-} from "../../state/state.ts";
+} from "../../state/escrow-live.ts";
+import type { EscrowSource } from "../../state/escrow.ts";
 import type { RunRecord } from "../../core/records.ts";
 import { sessionFiles, sessionFilesWith } from "../../drivers/drivers.ts";
 import type { Engine } from "../../engines/engine.ts";

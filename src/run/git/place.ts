@@ -4,7 +4,8 @@
  */
 import { isUtf8 } from "node:buffer";
 import { dirname, join, relative, resolve, sep } from "node:path";
-import { kindAt, readSmallText, realPath } from "../../state/state.ts";
+import { readSmallText, realPath } from "../../state/places.ts";
+import { kindAt } from "../../state/tree.ts";
 import type { ToolResult } from "../../core/deps.ts";
 import { Fault } from "../../core/faults.ts";
 import type { Deps } from "../deps.ts";

@@ -2,7 +2,9 @@
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { setTimeout as sleep } from "node:timers/promises";
-import { generationMark, isDirectory, listRunDirs, readAgentFile } from "../../state/state.ts";
+import { generationMark } from "../../state/generation.ts";
+import { isDirectory } from "../../state/places.ts";
+import { listRunDirs, readAgentFile } from "../../state/runs.ts";
 import type { RunRecord } from "../../core/records.ts";
 import { plural } from "../../lib/plural.ts";
 import { forgetAgent } from "../clean.ts";

@@ -2,14 +2,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import {
-  createAttemptDir,
-  createRunDir,
-  openState,
-  saveAttemptFile,
-  saveRunFile,
-  type StateDir,
-} from "../../state/state.ts";
+import { openState, type StateDir } from "../../state/directory.ts";
+import { createAttemptDir, createRunDir, saveAttemptFile, saveRunFile } from "../../state/runs.ts";
 import type { RunRecord } from "../../core/records.ts";
 import { attemptLike, runLike } from "../../../test/contracts/store-samples.ts";
 import { memoryStore } from "../../../test/contracts/memory-store.ts";

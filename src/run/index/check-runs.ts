@@ -3,18 +3,17 @@
  * its owner. Each finding names what helps.
  */
 import { join } from "node:path";
+import { checkEscrow } from "../../state/escrow.ts";
+import { fileSize, isEmptyDirectory } from "../../state/places.ts";
 import {
   attemptDir,
-  checkEscrow,
-  fileSize,
-  isEmptyDirectory,
   listAttemptDirs,
   listRunDirs,
   loadAttemptFile,
   loadReceipt,
   loadRunFile,
   readAgentFile,
-} from "../../state/state.ts";
+} from "../../state/runs.ts";
 import { Fault } from "../../core/faults.ts";
 import type { Escrow, RunRecord } from "../../core/records.ts";
 import { harmlessLine } from "../../lib/harmless.ts";

@@ -13,16 +13,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "@photostructure/sqlite";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { openState, type StateDir } from "../../state/directory.ts";
+import { generationMark } from "../../state/generation.ts";
 import {
   createAttemptDir,
   createRunDir,
-  generationMark,
-  openState,
   saveAgentFile,
   saveAttemptFile,
   saveRunFile,
-  type StateDir,
-} from "../../state/state.ts";
+} from "../../state/runs.ts";
 import type { Processes, OwnerState } from "../../core/deps.ts";
 import type { AttemptRecord, ProcessIdentity, RunRecord } from "../../core/records.ts";
 import type { AgentRecord } from "../../core/supervision.ts";

@@ -8,17 +8,16 @@
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
+import type { StateDir } from "../../state/directory.ts";
+import { generationMark } from "../../state/generation.ts";
 import {
-  generationMark,
-  indexIdentity,
   listAttemptDirs,
   listRunDirs,
   loadAttemptFile,
   loadRunFile,
   readAgentFile,
-  replaceIndex,
-  type StateDir,
-} from "../../state/state.ts";
+} from "../../state/runs.ts";
+import { indexIdentity, replaceIndex } from "../../state/upkeep.ts";
 import type { Log, Processes } from "../../core/deps.ts";
 import { Fault } from "../../core/faults.ts";
 import type { AttemptRecord, RunRecord } from "../../core/records.ts";

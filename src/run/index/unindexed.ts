@@ -2,7 +2,11 @@
 import { closeSync } from "node:fs";
 import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { assertOwnState, listRunDirs, openLog, readRecord, type StateDir } from "../../state/state.ts";
+import type { StateDir } from "../../state/directory.ts";
+import { readRecord } from "../../state/files.ts";
+import { assertOwnState } from "../../state/identity.ts";
+import { listRunDirs } from "../../state/runs.ts";
+import { openLog } from "../../state/tape.ts";
 import type { Log, Processes } from "../../core/deps.ts";
 import { Fault } from "../../core/faults.ts";
 import type { RunRecord } from "../../core/records.ts";

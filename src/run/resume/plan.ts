@@ -258,7 +258,7 @@ export function adoptCommand({ agentName }: Pick<RunRecord, "agentName">, sessio
   return `reprise adopt ${agentName} ${session}`;
 }
 
-/** The settings are to be corrected, so no new conversation is offered. */
+/** The user must correct the settings, so Reprise offers no new conversation. */
 function misfitting({ run: { agentName } }: ResumeFacts, id: string): ResumeRefusal {
   return {
     do: "refuse",

@@ -1,7 +1,9 @@
 /** What the engine's store and the run's copies allow, and the faults that say why a resume is refused. */
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
-import { isDirectory, loadRunFile, readRecord } from "../../state/state.ts";
+import { readRecord } from "../../state/files.ts";
+import { isDirectory } from "../../state/places.ts";
+import { loadRunFile } from "../../state/runs.ts";
 import { Fault, type FaultCode } from "../../core/faults.ts";
 import type { RunRecord } from "../../core/records.ts";
 import { sessionFiles } from "../../drivers/drivers.ts";

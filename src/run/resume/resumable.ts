@@ -1,12 +1,9 @@
 /** Whether a run can be resumed, and what to type: every hint uses this file before it offers `reprise resume`. */
 import { join } from "node:path";
-import {
-  assertReadableDirectory,
-  checkOwnDirectory,
-  isDirectory,
-  movedWords,
-  stateOrigin,
-} from "../../state/state.ts";
+import { assertReadableDirectory } from "../../state/directory.ts";
+import { checkOwnDirectory } from "../../state/files.ts";
+import { movedWords, stateOrigin } from "../../state/identity.ts";
+import { isDirectory } from "../../state/places.ts";
 import { Fault } from "../../core/faults.ts";
 import type { RunRecord } from "../../core/records.ts";
 import type { Engine } from "../../engines/engine.ts";

@@ -1,5 +1,5 @@
 /** Resumes or forks a run: takes its lease, prepares the command, takes the session's lease and restores a copy if planned. */
-import { assertOwnState } from "../../state/state.ts";
+import { assertOwnState } from "../../state/identity.ts";
 import { Fault } from "../../core/faults.ts";
 import type { RunRecord } from "../../core/records.ts";
 import { type AttemptOptions, type AttemptResult, makeAttempt } from "../attempt/attempt.ts";
