@@ -112,7 +112,7 @@ describe("worktree", () => {
     const result = await box.run(["start", "demo", "hello", "--isolate", "worktree"], { cwd: directory });
     expect(result).toMatchObject({ code: 2, stdout: "" });
     expect(result.stderr).toContain(
-      `needs a git repository with a commit, and ${realpathSync(directory)} is none`,
+      `needs a git repository with a commit, and ${realpathSync(directory)} is not in one`,
     );
     expect(box.runDirectories()).toHaveLength(runs);
     expect(box.journalEntries()).toHaveLength(entries);

@@ -42,10 +42,7 @@ describe("offered commands for a live agent work", () => {
     const id = await box.start("worker");
     await box.told();
     const { code, stderr } = await box.run(["agent", "send", id, "hi"]);
-    expect([code, stderr]).toEqual([
-      4,
-      expect.stringContaining("send a message when its turn is over"),
-    ]);
+    expect([code, stderr]).toEqual([4, expect.stringContaining("send a message when its turn is over")]);
     expect(stderr).not.toContain("--kill");
     expect((await box.run(["agent", "resume", id])).stdout).toContain("; --kill would end it and resume it");
   });
