@@ -129,7 +129,7 @@ describe("text that looks like the engine's own output names no session", () => 
     expect(ours["session"].value).toBe("s-666");
     const theirs = await box.json(["start", "parrot", "--", "anything"]);
     expect(theirs["session"].value).toBeNull();
-    expect(theirs["diagnostics"].join()).toContain("not machine-readable");
+    expect(theirs["diagnostics"].join()).toContain("prints no lines that Reprise reads");
   });
 });
 
