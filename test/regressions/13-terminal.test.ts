@@ -97,7 +97,7 @@ describe.skipIf(!HAS_TMUX)("a UI without an alternate screen", () => {
       screen.key(key);
       const lines = linesAfter(await screen.shows(/^ENDED \d+$/m), /reprise attach/);
       expect(lines.slice(0, 4)).toEqual(["UI line one", "UI line two", "> input", "footer"]);
-      expect(lines[4]).toMatch(new RegExp(`^reprise: ${handle} (?:works on|has ended)`));
+      expect(lines[4]).toMatch(new RegExp(`^reprise: ${handle} (?:keeps running|has ended)`));
       await until("the terminal has everything", () => bytes().includes("ENDED "));
       expect(bytes()).not.toContain("\x1b[?1049l");
       // The keyboard protocol is pushed once for the agent and popped as often.
