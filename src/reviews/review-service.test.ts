@@ -164,6 +164,7 @@ describe("the folder", () => {
     expect(asked.toSorted()).toEqual([
       "config --list --show-scope --null",
       "remote -v",
+      "rev-parse --absolute-git-dir",
       "rev-parse --show-toplevel",
       "rev-parse --verify --quiet HEAD^{commit}",
       "symbolic-ref --quiet --short HEAD",

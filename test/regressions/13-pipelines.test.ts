@@ -61,7 +61,7 @@ step = [{ name = "one", agent = "worker", on_done = "done" }]
   );
   expect((await box.run(["agent", "rm", agent])).code).toBe(0);
   const again = await box.run(["pipeline", "resume", id]);
-  expect(again.stdout).toContain(`Agent ${agent} was removed, so the step begins anew`);
+  expect(again.stdout).toContain(`Agent ${agent} was removed, so the step starts again with a new agent`);
 
   await box.until("the second prompt", () => box.messages().length === 2);
   const next = await box.until("the new agent", () => box.runDirectories().at(-1)?.slice(-8));
@@ -69,7 +69,7 @@ step = [{ name = "one", agent = "worker", on_done = "done" }]
   const failed = await shownAs(box, id, /failed: agent \w+ was stopped/);
   expect(failed).toContain(`Continue: reprise pipeline resume ${id}`);
   const resumed = await box.run(["agent", "resume", next]);
-  expect(resumed.stdout).toContain(`does not go on with it: reprise pipeline resume ${id}`);
+  expect(resumed.stdout).toContain(`does not continue with it: reprise pipeline resume ${id}`);
 });
 
 async function shownAs(box: AgentBox, id: string, what: RegExp): Promise<string> {
