@@ -121,7 +121,7 @@ const commandLine: readonly Row[] = [
   row("daemon without a verb", ["daemon"], 2, /start/),
   row("daemon with another verb", ["daemon", "restart"], 2, /has no command "restart".*daemon start/),
   row("daemon logs of no lines", ["daemon", "logs", "--lines", "-1"], 2, /--lines/),
-  row("runbook with another verb", ["runbook", "run"], 2, /check/),
+  row("runbook with another verb", ["runbook", "run"], 2, /has no command "run".*runbook --help/),
   row("runbook check of a missing file", ["runbook", "list", "nowhere.toml"], 2, /nowhere\.toml|takes/),
   row("adopt of no engine", ["adopt", "nope", "x"], 2, /nope/),
 ];
