@@ -51,7 +51,7 @@ export function engineAttemptOptions(grammar: Grammar, ask: AttemptRequest): Eng
   return { given, options, report: reportOf(options, [...describe(dropped), ...words]) };
 }
 
-/** Options of `parsed` that a resume carries, by required position, and those that it leaves out. */
+/** Splits options into those that a resume passes on, grouped by their place on the command line, and those that it drops. */
 export function splitForResume(
   parsed: Parsed,
   mode: "headless" | "ui" = "headless",

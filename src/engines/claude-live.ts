@@ -248,7 +248,7 @@ function takenUp(record: JsonObject): string {
   }
 }
 
-/** The terminal decides on line breaks and surrounding space. */
+/** Removes the line breaks and blanks that the terminal's width adds. */
 function plain(text: string): string {
   return text.replace(/\s+/g, " ").trim();
 }

@@ -1,5 +1,5 @@
 /** Parses Claude Code's output with `--output-format stream-json` or `json`, line by line. */
-import type { EngineEvent, Trouble } from "../core/events.ts";
+import type { EngineEvent, Tokens, Trouble } from "../core/events.ts";
 import { believable, moment } from "../core/reset-time.ts";
 import {
   arrayIn,
@@ -13,6 +13,7 @@ import {
 } from "../lib/json.ts";
 import type { OutputReader } from "./engine.ts";
 import { notPermitted, troubleOf, type TroublePattern } from "./troubles.ts";
+import { oneModel, reportedCount } from "./usage.ts";
 
 export const PATTERNS: readonly TroublePattern[] = [
   ["session_lost", /^no conversation found/i],
@@ -54,6 +55,7 @@ export function claudeReader(id: RegExp, now: () => number): OutputReader {
   let spoke = false;
   /** When the last limit ends; its message names a rounded clock time. */
   let limitEndsMs: number | null = null;
+  let model: string | undefined;
 
   function named(line: JsonObject): readonly EngineEvent[] {
     const found = stringIn(line, "session_id") ?? "";
@@ -66,6 +68,7 @@ export function claudeReader(id: RegExp, now: () => number): OutputReader {
     const kind = kindOf(line);
     switch (kind) {
       case "system/init":
+        model = stringIn(line, "model");
         return [...named(line), { type: "turn_started" }];
       case "system/compact_boundary":
         return [{ type: "notice", message: "the conversation was compacted" }];
@@ -85,7 +88,7 @@ export function claudeReader(id: RegExp, now: () => number): OutputReader {
         return [
           ...(neverBegan(line) ? [] : named(line)),
           ...(spoke ? [] : answer(line)),
-          ...ended(line, now(), limitEndsMs),
+          ...ended(line, now(), limitEndsMs, model),
         ];
       default:
         return SILENT.has(kind) ? [] : [{ type: "unknown" }];
@@ -198,17 +201,59 @@ function limitEnd(info: JsonObject | undefined): number | null {
   return refused ? moment(info?.["resetsAt"]) : null;
 }
 
-function ended(line: JsonObject, nowMs: number, limitEndsMs: number | null): readonly EngineEvent[] {
+function ended(
+  line: JsonObject,
+  nowMs: number,
+  limitEndsMs: number | null,
+  model: string | undefined,
+): readonly EngineEvent[] {
   const denied = arrayIn(line, "permission_denials").map((denial) =>
     notPermitted(stringIn(denial, "tool_name") ?? "tool", detailOf(objectIn(denial, "tool_input"))),
   );
+  return [...denied, ...usageIn(line, model), verdict(line, nowMs, limitEndsMs)];
+}
+
+/**
+ * `usage` counts this turn. `input_tokens` excludes what was read from and written to the cache; `output_tokens`
+ * includes the thinking. `modelUsage` and `total_cost_usd` count the process in 2.1.197, but the whole session, with
+ * the original of a fork, in 2.1.325. So the cost is this turn's if both count the same tokens, else a total.
+ */
+function usageIn(line: JsonObject, model: string | undefined): readonly EngineEvent[] {
   const usage = objectIn(line, "usage");
   const count = (key: string) => numberIn(usage, key) ?? 0;
-  const input =
-    count("input_tokens") + count("cache_creation_input_tokens") + count("cache_read_input_tokens");
+  const cached = numberIn(usage, "cache_read_input_tokens");
+  const input = count("input_tokens") + count("cache_creation_input_tokens") + (cached ?? 0);
   const output = count("output_tokens");
-  const tokens: EngineEvent[] = input + output === 0 ? [] : [{ type: "usage", tokens: { input, output } }];
-  return [...denied, ...tokens, verdict(line, nowMs, limitEndsMs)];
+  if (input + output === 0) return [];
+  const totals = totalsIn(line);
+  const isTurn = totals?.input === input && totals.output === output;
+  const tokens: Tokens = {
+    input,
+    output,
+    ...reportedCount("cached", cached),
+    ...reportedCount("reasoning", numberIn(objectIn(usage, "output_tokens_details"), "thinking_tokens")),
+    ...(isTurn ? reportedCount("costUsd", totals.costUsd) : {}),
+    ...oneModel(model === undefined ? modelsIn(line) : [model]),
+  };
+  return [{ type: "usage", tokens, ...(totals === undefined ? {} : { session: totals }) }];
+}
+
+function modelsIn(line: JsonObject): readonly string[] {
+  return Object.keys(objectIn(line, "modelUsage") ?? {});
+}
+
+function totalsIn(line: JsonObject): Tokens | undefined {
+  const costUsd = numberIn(line, "total_cost_usd");
+  const models = Object.values(objectIn(line, "modelUsage") ?? {});
+  if (costUsd === undefined || models.length === 0) return undefined;
+  const sum = (key: string) => models.reduce<number>((total, one) => total + (numberIn(one, key) ?? 0), 0);
+  const cached = sum("cacheReadInputTokens");
+  return {
+    input: sum("inputTokens") + sum("cacheCreationInputTokens") + cached,
+    output: sum("outputTokens"),
+    cached,
+    costUsd,
+  };
 }
 
 /** An API failure is `subtype: "success"` with `is_error`; `terminal_reason` differs between versions. */

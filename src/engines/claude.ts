@@ -5,7 +5,13 @@ import { afterDashes, withMessage, override, splitForResume } from "./attempt-op
 import { CLAUDE_RIGHTS, claudeGrammar as grammar } from "./claude-options.ts";
 import { claudeReader, failureIn } from "./claude-output.ts";
 import { claudeActivity, claudeTookUp, HOOKS, hooksFor } from "./claude-live.ts";
-import { claudeHolders, listTranscripts, locateTranscript, registryEntry } from "./claude-store.ts";
+import {
+  claudeHolders,
+  claudeWords,
+  listTranscripts,
+  locateTranscript,
+  registryEntry,
+} from "./claude-store.ts";
 import { type AttemptRequest, type Command, type Engine, SILENT } from "./engine.ts";
 import {
   assertComplete,
@@ -21,6 +27,7 @@ import {
 } from "./grammar.ts";
 import { CLAUDE_ENV } from "./guarded-env.ts";
 import { kindIn, troubleOf, type TroublePattern } from "./troubles.ts";
+import { claudeLogin } from "./logins.ts";
 
 /** Claude keeps the case of a given id. */
 const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
@@ -49,6 +56,7 @@ export const claude: Engine = {
     return home === "" ? null : join(home, ".claude");
   },
   homeEnv: (home) => ({ CLAUDE_CONFIG_DIR: home }),
+  login: claudeLogin,
   version: (output) => /\b(\d+\.\d+\.\d+[\w.+-]*)/.exec(output)?.[1] ?? null,
   opensUi: (args) => opensUi(parseArgs(grammar, args)),
 
@@ -78,6 +86,7 @@ export const claude: Engine = {
 
   locate: locateTranscript,
   sessions: listTranscripts,
+  words: claudeWords,
   holders: claudeHolders,
   liveSession: async (agent, where, files) => (await registryEntry(agent, where, files))?.session ?? null,
   activity: claudeActivity,
@@ -185,7 +194,7 @@ function again(ask: AttemptRequest, kind: "resume" | "fork"): Command {
   if (kind === "fork" && has(recorded, "--worktree")) {
     throw new Fault(
       "option_unkept",
-      "The run works in a worktree of Claude's own (--worktree), and a fork would work in the main checkout instead (2.1.325). Resume the run, or start a new one with --worktree.",
+      "Claude created the run's worktree (--worktree), but a fork would work in the main checkout (2.1.325). Resume the run, or start a new one with --worktree.",
       { facts: { option: "--worktree" } },
     );
   }

@@ -106,7 +106,7 @@ function optionsOf(ask: AttemptRequest): {
     if (second !== undefined || (command !== undefined && command !== "exec")) {
       throw new Fault(
         "usage",
-        `\`codex ${recorded.commands.join(" ")}\` is no conversation with the server.`,
+        `\`codex ${recorded.commands.join(" ")}\` is not a conversation with the server.`,
       );
     }
     assertNoPrompt(recorded);

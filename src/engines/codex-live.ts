@@ -126,7 +126,7 @@ export async function codexTookUp(
   });
 }
 
-/** The terminal decides on line breaks and surrounding space. */
+/** Removes the line breaks and blanks that the terminal's width adds. */
 function plain(text: string): string {
   return text.replace(/\s+/g, " ").trim();
 }

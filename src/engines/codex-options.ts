@@ -129,7 +129,7 @@ export const NARROWEST = ["-s", "read-only"];
 
 /**
  * The options that a resume adds so that it has no more rights than the conversation began with. Without `-s` Codex
- * uses the present default, and with it the present config for network and folders; either may be wider.
+ * uses the current default, and with it the current config for network and folders; either may be wider.
  */
 export function heldRights(ask: AttemptRequest, asked: Parsed): readonly Given[] {
   const { rights = [], rightsUnknown } = ask;

@@ -2,10 +2,11 @@
  * Parses the output of `codex exec`, with `--json` and without, and Codex's error messages. Notes:
  * docs/engines/codex.md
  */
-import type { EngineEvent, Exit, Trouble } from "../core/events.ts";
+import type { EngineEvent, Exit, Tokens, Trouble } from "../core/events.ts";
 import { plain } from "../lib/harmless.ts";
 import { hasDuplicateKeys, type JsonObject, numberIn, objectIn, parseObject, stringIn } from "../lib/json.ts";
 import type { OutputReader } from "./engine.ts";
+import { reportedCount } from "./usage.ts";
 import { kindIn, troubleOf, type TroublePattern } from "./troubles.ts";
 
 export const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
@@ -39,11 +40,8 @@ export function translate(text: string, nowMs: number): readonly EngineEvent[] {
       return item(stringIn(line, "type") ?? "", objectIn(line, "item"));
     case "turn.completed": {
       const usage = objectIn(line, "usage");
-      const tokens = {
-        input: numberIn(usage, "input_tokens") ?? 0,
-        output: numberIn(usage, "output_tokens") ?? 0,
-      };
-      const counted: readonly EngineEvent[] = usage === undefined ? [] : [{ type: "usage", tokens }];
+      const counted: readonly EngineEvent[] =
+        usage === undefined ? [] : [{ type: "usage", tokens: null, session: totalsIn(usage) }];
       return [...counted, { type: "turn_ended", result: "completed" }];
     }
     case "turn.failed": {
@@ -57,6 +55,19 @@ export function translate(text: string, nowMs: number): readonly EngineEvent[] {
     default:
       return [{ type: "unknown" }];
   }
+}
+
+/**
+ * `usage` counts the whole thread, earlier turns and the original of a fork included (0.166). `input_tokens` includes
+ * the cached ones, `output_tokens` the reasoning. Codex names no model here and no cost.
+ */
+function totalsIn(usage: JsonObject): Tokens {
+  return {
+    input: numberIn(usage, "input_tokens") ?? 0,
+    output: numberIn(usage, "output_tokens") ?? 0,
+    ...reportedCount("cached", numberIn(usage, "cached_input_tokens")),
+    ...reportedCount("reasoning", numberIn(usage, "reasoning_output_tokens")),
+  };
 }
 
 /** A top-level error is not the end: `turn.failed` is. */

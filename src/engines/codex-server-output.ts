@@ -3,11 +3,12 @@
  * of requests and answers: codex-server.ts holds the conversation.
  */
 import { relative } from "node:path";
-import type { EngineEvent, Trouble, TroubleKind } from "../core/events.ts";
+import type { EngineEvent, Tokens, Trouble, TroubleKind } from "../core/events.ts";
 import { believable, moment } from "../core/reset-time.ts";
 import { arrayIn, fieldIn, isObject, type JsonObject, numberIn, objectIn, stringIn } from "../lib/json.ts";
 import { EXITS, PATTERNS, retryDelay } from "./codex-output.ts";
 import { kindIn, troubleOf } from "./troubles.ts";
+import { oneModel, reportedCount } from "./usage.ts";
 
 /** State between notifications. */
 export interface ServerReport {
@@ -18,6 +19,8 @@ export interface ServerReport {
   readonly items: Map<string, JsonObject>;
   /** When the exhausted limits end, in ms since 1970. Null: no limit is known to be exhausted. */
   limitEndsMs: number | null;
+  /** As the server named it when the thread began or went on. */
+  model: string | undefined;
 }
 
 /** More than run at once. One more drops the oldest, so that a server that floods cannot fill the memory. */
@@ -65,11 +68,11 @@ export function reported(method: string, params: JsonObject, heard: ServerReport
     }
     case "thread/tokenUsage/updated": {
       const total = objectIn(objectIn(params, "tokenUsage"), "total");
-      const tokens = {
-        input: numberIn(total, "inputTokens") ?? 0,
-        output: numberIn(total, "outputTokens") ?? 0,
-      };
-      return [total === undefined ? { type: "unknown" } : { type: "usage", tokens }];
+      return [
+        total === undefined
+          ? { type: "unknown" }
+          : { type: "usage", tokens: null, session: totalsIn(total, heard.model) },
+      ];
     }
     case "account/rateLimits/updated":
       heard.limitEndsMs = usedUpUntil(objectIn(params, "rateLimits"));
@@ -84,6 +87,17 @@ export function reported(method: string, params: JsonObject, heard: ServerReport
     default:
       return [];
   }
+}
+
+/** Of the whole thread. `inputTokens` includes the cached ones, `outputTokens` the reasoning (0.166). */
+function totalsIn(total: JsonObject, model: string | undefined): Tokens {
+  return {
+    input: numberIn(total, "inputTokens") ?? 0,
+    output: numberIn(total, "outputTokens") ?? 0,
+    ...reportedCount("cached", numberIn(total, "cachedInputTokens")),
+    ...reportedCount("reasoning", numberIn(total, "reasoningOutputTokens")),
+    ...oneModel([model]),
+  };
 }
 
 /** The first piece of a message begins a new line; the others continue it. */

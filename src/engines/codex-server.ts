@@ -53,7 +53,7 @@ const RESTORED: Readonly<Record<string, string>> = {
   workspaceWrite: "workspace-write",
   dangerFullAccess: "danger-full-access",
 };
-/** The most requests of the server to remember, waiting or answered, because requests may repeat. */
+/** How many requests of the server to remember, waiting or answered: the server may repeat a request. */
 const MAX_ASKED = 256;
 const MAX_EARLY = 16;
 const CLIENT = { name: "reprise", title: "Reprise", version: "1" };
@@ -93,7 +93,7 @@ export function codexDialogue(plan: DialoguePlan, now: () => number): Dialogue {
       lastError: null,
       over: false,
     },
-    ...{ limitEndsMs: null, cwd: plan.cwd, early: new Map() },
+    ...{ limitEndsMs: null, model: undefined, cwd: plan.cwd, early: new Map() },
   };
   return {
     open: () => said({ send: [request(talk, "initialize", { clientInfo: CLIENT })] }),
@@ -205,6 +205,7 @@ function entered(talk: Talk, to: string, result: JsonObject): DialogueMessage {
   const named: EngineEvent = { type: "session", session: id };
   if (session !== null && id !== session) return ended(talk, { events: [named] });
   talk.thread = id;
+  talk.model = stringIn(result, "model");
   const wider = widerThan(talk.plan, result);
   if (wider !== null) return ended(talk, { events: [named, failed({ kind: "usage", message: wider })] });
   if (talk.stop !== "no") {

@@ -14,6 +14,7 @@ import {
   OPENING_CHARACTERS,
   type SessionFiles,
   type SessionPlace,
+  type SessionWords,
 } from "./session-store.ts";
 
 /** The first line holds the model's instructions, about 22 KB in 0.166. */
@@ -361,4 +362,24 @@ function callIn(payload: JsonObject | undefined): DeniedCall {
   const name = stringIn(payload, "name") ?? "tool";
   const detail = words.split("\n")[0]?.slice(0, MAX_DETAIL) ?? "";
   return detail === "" ? { name } : { name, detail };
+}
+
+/** Messages, answers and tool calls in one line of a rollout. Codex's own context and results of tools are left out. */
+export function codexWords(line: string): readonly SessionWords[] {
+  const record = parseObject(line);
+  const payload = objectIn(record, "payload");
+  if (stringIn(record, "type") !== "response_item" || payload === undefined) return [];
+  const at = stringIn(record, "timestamp");
+  const when = at === undefined ? {} : { at };
+  const kind = stringIn(payload, "type") ?? "";
+  if (kind === "function_call" || kind === "custom_tool_call") {
+    const { name, detail = "" } = callIn(payload);
+    return [{ kind: "tool", text: `${name} ${detail}`, ...when }];
+  }
+  const said = { user: "message", assistant: "answer" } as const;
+  const role = stringIn(payload, "role");
+  if (kind !== "message" || (role !== "user" && role !== "assistant")) return [];
+  const parts = arrayIn(payload, "content").filter((part) => role === "assistant" || !isContext(part));
+  const text = parts.map((part) => stringIn(part, "text") ?? "").join("\n");
+  return text === "" ? [] : [{ kind: said[role], text, ...when }];
 }

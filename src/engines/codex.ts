@@ -15,7 +15,7 @@ import {
   ownProfile,
 } from "./codex-options.ts";
 import { explainExit, ID, textReader, translate } from "./codex-output.ts";
-import { codexDenied, listRollouts, locateRollout } from "./codex-store.ts";
+import { codexDenied, codexWords, listRollouts, locateRollout } from "./codex-store.ts";
 import { folderTrust, heldTrust, trustWarning } from "./codex-trust.ts";
 import type { AttemptRequest, Command, Engine } from "./engine.ts";
 import {
@@ -30,6 +30,7 @@ import {
   render,
 } from "./grammar.ts";
 import { CODEX_ENV } from "./guarded-env.ts";
+import { codexLogin } from "./logins.ts";
 
 export const codex: Engine = {
   id: "codex",
@@ -61,6 +62,7 @@ export const codex: Engine = {
     return home === "" ? null : join(home, ".codex");
   },
   homeEnv: (home) => ({ CODEX_HOME: home }),
+  login: codexLogin,
   version: (output) => /\b(\d+\.\d+\.\d+[\w.+-]*)/.exec(output)?.[1] ?? null,
   opensUi: (args) => opensUi(parseArgs(grammar, args)),
 
@@ -93,6 +95,7 @@ export const codex: Engine = {
 
   locate: (session, { home }, files) => locateRollout(session, home, files),
   sessions: listRollouts,
+  words: codexWords,
   denied: codexDenied,
   activity: codexActivity,
   receivedMessage: codexTookUp,

@@ -1,9 +1,10 @@
 /** Parses the demo agent's output with `--format jsonl`. Recorded transcripts: demo.fixtures/. */
-import type { EngineEvent, Trouble, TroubleKind } from "../core/events.ts";
+import type { EngineEvent, Tokens, Trouble, TroubleKind } from "../core/events.ts";
 import { moment } from "../core/reset-time.ts";
 import { fieldIn, hasDuplicateKeys, numberIn, objectIn, parseObject, stringIn } from "../lib/json.ts";
 import type { OutputReader } from "./engine.ts";
 import { notPermitted } from "./troubles.ts";
+import { oneModel, reportedCount } from "./usage.ts";
 
 export const DEMO_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
@@ -45,8 +46,16 @@ function translate(text: string): EngineEvent {
       return { type: "retry", trouble: troubleIn(line), ...(delayMs === undefined ? {} : { delayMs }) };
     }
     case "usage": {
-      const input = numberIn(line, "input_tokens") ?? 0;
-      return { type: "usage", tokens: { input, output: numberIn(line, "output_tokens") ?? 0 } };
+      // Of this turn. The input includes the cached part, the output the reasoning.
+      const tokens: Tokens = {
+        input: numberIn(line, "input_tokens") ?? 0,
+        output: numberIn(line, "output_tokens") ?? 0,
+        ...reportedCount("cached", numberIn(line, "cached_tokens")),
+        ...reportedCount("reasoning", numberIn(line, "reasoning_tokens")),
+        ...reportedCount("costUsd", numberIn(line, "cost_usd")),
+        ...oneModel([stringIn(line, "model")]),
+      };
+      return { type: "usage", tokens };
     }
     case "turn.ended": {
       const result = stringIn(line, "result");

@@ -71,6 +71,7 @@ export const demo: Engine = {
     return home === undefined || home === "" ? null : join(home, ".local", "state", "reprise", "demo");
   },
   homeEnv: (home) => ({ REPRISE_DEMO_HOME: home }),
+  login: () => "yes",
   version: (output) => /^demo (\d+\.\d+\.\d+)$/m.exec(output)?.[1] ?? null,
 
   opensUi(args) {
@@ -131,6 +132,13 @@ export const demo: Engine = {
       found.push({ id, path, updatedAtMs: entry.mtimeMs, ...head });
     }
     return found.toSorted((a, b) => (b.updatedAtMs ?? 0) - (a.updatedAtMs ?? 0));
+  },
+
+  words(line) {
+    const said = parseObject(line);
+    const [type, text, at] = ["type", "text", "at"].map((name) => stringIn(said, name));
+    if (text === undefined || (type !== "user" && type !== "assistant")) return [];
+    return [{ kind: type === "user" ? "message" : "answer", text, ...(at === undefined ? {} : { at }) }];
   },
 };
 

@@ -25,6 +25,7 @@ import type {
   Located,
   SessionFiles,
   SessionPlace,
+  SessionWords,
   UiState,
 } from "./session-store.ts";
 
@@ -36,6 +37,7 @@ export type {
   Located,
   NewLines,
   SessionFiles,
+  SessionWords,
   UiState,
 } from "./session-store.ts";
 export { OPENING_CHARACTERS } from "./session-store.ts";
@@ -116,6 +118,8 @@ export interface Engine {
   homeEnv(home: string): Readonly<Record<string, string>>;
   /** From the output of `program --version`. */
   version(output: string): string | null;
+  /** Is a user logged in? From files and variables, whose content stays unread if it is a secret. Absent: unknown. */
+  login?(where: LoginPlace): LoginState;
   /** Would these native arguments, passed through unchanged, open a UI that needs a terminal? */
   opensUi(args: readonly string[]): boolean;
   /** The native command of an attempt. Throws a Fault if an exact one is impossible (I12). */
@@ -146,9 +150,11 @@ export interface Engine {
     where: { home: string; cwd: string | null },
     files: SessionFiles,
   ): Promise<readonly FoundSession[]>;
+  /** The words in one line of a session file. Absent: sessions are not files of lines, or not understood. */
+  words?(line: string): readonly SessionWords[];
   /** Processes with this session open according to the engine's registry; some may be dead. */
   holders?(session: string, where: SessionPlace, files: SessionFiles): Promise<readonly HolderHint[]>;
-  /** The present session of a live agent, for engines with a registry by pid. */
+  /** The current session of a live agent, for engines with a registry by pid. */
   liveSession?(
     agent: Pick<ProcessIdentity, "pid" | "start">,
     where: SessionPlace,
@@ -184,6 +190,20 @@ export interface Engine {
   };
 }
 
+/** unknown: the login may be in a key store of the system, in a cloud's settings, or not be needed. */
+export type LoginState = "yes" | "no" | "unknown";
+
+export interface LoginPlace {
+  readonly home: string;
+  readonly env: Env;
+  /** The system's key store can hold logins. */
+  readonly hasKeyStore: boolean;
+  /** Does this file have content? */
+  has(path: string): boolean;
+  /** The text of a settings file, never of a file for secrets. Null: missing. */
+  settings(path: string): string | null;
+}
+
 /**
  * The kind of an attempt's stdout. events: lines for the reader. dialogue: lines of `Command.dialogue`. text: the
  * model's own words, which must never name a session (I5).
@@ -198,7 +218,7 @@ export interface AccessModes extends Partial<Readonly<Record<Access, readonly st
   readonly unless?: readonly string[];
   /** Rules of the user that each of these options would switch off. */
   readonly profile?: {
-    /** Files that may name the rules, below the engine's home or absolute; the first that does counts. */
+    /** Files that may name the rules, below the engine's home or absolute; the first match wins. */
     readonly files: readonly string[];
     /** The file's rules as written. Null: it names none. */
     in(text: string): string | null;

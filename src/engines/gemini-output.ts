@@ -3,6 +3,7 @@ import type { EngineEvent, Exit, Tokens, Trouble, TroubleKind } from "../core/ev
 import { hasDuplicateKeys, type JsonObject, numberIn, objectIn, parseObject, stringIn } from "../lib/json.ts";
 import type { OutputReader, Printed } from "./engine.ts";
 import { notPermitted, troubleOf, type TroublePattern } from "./troubles.ts";
+import { oneModel, reportedCount } from "./usage.ts";
 
 /** Values that `--session-id` accepts, except those that `--resume` does not read as an id. */
 export const ID = /^(?!latest$|\d+$)[A-Za-z0-9_][A-Za-z0-9_-]{0,127}$/;
@@ -125,11 +126,9 @@ function streamed(state: State, line: JsonObject, text: string): readonly Engine
     case "result": {
       state.over = true;
       const stats = objectIn(line, "stats");
-      const input = numberIn(stats, "input_tokens") ?? 0;
-      const output = numberIn(stats, "output_tokens") ?? 0;
       const done = stringIn(line, "status") === "success";
       return [
-        { type: "usage", tokens: { input, output } },
+        { type: "usage", tokens: streamedTokens(stats) },
         done ? { type: "turn_ended", result: "completed" } : failed(state, objectIn(line, "error")),
       ];
     }
@@ -217,12 +216,33 @@ function toolEnded(line: JsonObject, tools: Map<string, OpenTool>): readonly Eng
   ];
 }
 
+/**
+ * Of this process only: a resume begins at zero (0.61). `input_tokens` includes `cached`. The stream has no count of
+ * thoughts, and its `output_tokens` leave them out.
+ */
+function streamedTokens(stats: JsonObject | undefined): Tokens {
+  return {
+    input: numberIn(stats, "input_tokens") ?? 0,
+    output: numberIn(stats, "output_tokens") ?? 0,
+    ...reportedCount("cached", numberIn(stats, "cached")),
+    ...oneModel(Object.keys(objectIn(stats, "models") ?? {})),
+  };
+}
+
+/** `prompt` includes `cached`; `candidates` excludes `thoughts`, which the model produced as well. */
 function tokensOf(object: JsonObject): Tokens | null {
   const models = objectIn(objectIn(object, "stats"), "models");
   if (models === undefined) return null;
   const counts = Object.values(models).map((model) => objectIn(model, "tokens"));
   const sum = (key: string) => counts.reduce((total, count) => total + (numberIn(count, key) ?? 0), 0);
-  return { input: sum("prompt"), output: sum("candidates") };
+  const has = (key: string) => counts.some((count) => numberIn(count, key) !== undefined);
+  return {
+    input: sum("prompt"),
+    output: sum("candidates") + sum("thoughts"),
+    ...reportedCount("cached", has("cached") ? sum("cached") : undefined),
+    ...reportedCount("reasoning", has("thoughts") ? sum("thoughts") : undefined),
+    ...oneModel(Object.keys(models)),
+  };
 }
 
 /** `[API Error: {"error":{"code":401,…}}]` */

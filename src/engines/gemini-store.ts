@@ -11,6 +11,7 @@ import {
   OPENING_CHARACTERS,
   type SessionFiles,
   type SessionPlace,
+  type SessionWords,
 } from "./session-store.ts";
 
 const MAX_READ = 1_048_576;
@@ -173,4 +174,18 @@ function wordsOf(message: JsonObject): string {
   return arrayIn(message, "content")
     .map((part) => stringIn(part, "text") ?? "")
     .join("");
+}
+
+/** Messages, answers and tool calls in one line of a chat. */
+export function geminiWords(line: string): readonly SessionWords[] {
+  const message = parseObject(line);
+  if (message === undefined || stringIn(message, "id") === undefined || !isContent(message)) return [];
+  const at = stringIn(message, "timestamp");
+  const when = at === undefined ? {} : { at };
+  const isUser = stringIn(message, "type") === "user";
+  const calls = arrayIn(message, "toolCalls").map((call): SessionWords => {
+    const given = Object.values(objectIn(call, "args") ?? {}).filter((value) => typeof value === "string");
+    return { kind: "tool", text: [stringIn(call, "name") ?? "", ...given].join(" ").slice(0, 400), ...when };
+  });
+  return [{ kind: isUser ? "message" : "answer", text: wordsOf(message), ...when }, ...calls];
 }

@@ -7,7 +7,7 @@ import { Fault } from "../core/faults.ts";
 import { engineAttemptOptions, withMessage } from "./attempt-options.ts";
 import type { AttemptRequest, Command, Engine, SettingsFile } from "./engine.ts";
 import { explainExit, geminiReader, ID } from "./gemini-output.ts";
-import { geminiSessions, locateGemini, namesChat } from "./gemini-store.ts";
+import { geminiSessions, geminiWords, locateGemini, namesChat } from "./gemini-store.ts";
 import {
   type Given,
   type Grammar,
@@ -19,6 +19,7 @@ import {
   valueOf,
 } from "./grammar.ts";
 import { GEMINI_ENV } from "./guarded-env.ts";
+import { geminiLogin } from "./logins.ts";
 
 /** Wider is higher. Gemini refuses `-y` beside `--approval-mode`: they are one setting. */
 const APPROVAL_MODES = ["plan", "default", "auto_edit", "yolo"];
@@ -127,6 +128,7 @@ export const gemini: Engine = {
     return root ? join(root, ".gemini") : null;
   },
   homeEnv: (home) => ({ GEMINI_CLI_HOME: basename(home) === ".gemini" ? dirname(home) : home }),
+  login: geminiLogin,
   version: (output) =>
     /^[ \t]{0,8}v?(\d{1,9}\.\d{1,9}\.\d{1,9}\S{0,64})[ \t\r]{0,8}$/m.exec(output)?.[1] ?? null,
   opensUi,
@@ -139,6 +141,7 @@ export const gemini: Engine = {
   locate: locateGemini,
   namesFile: namesChat,
   sessions: geminiSessions,
+  words: geminiWords,
 };
 
 function opensUi(args: readonly string[]): boolean {

@@ -11,6 +11,7 @@ import type { AttemptRequest, Command, Engine, OutputReader } from "./engine.ts"
 import { type Grammar, type Guard, has, type Parsed, parseArgs, render, valueOf } from "./grammar.ts";
 import { IFLOW_ENV } from "./guarded-env.ts";
 import { troubleOf } from "./troubles.ts";
+import { iflowLogin } from "./logins.ts";
 
 const ID = /^session-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
@@ -102,6 +103,7 @@ export const iflow: Engine = {
   guardedEnv: IFLOW_ENV,
   home: (env) => (env["HOME"] ? join(env["HOME"], ".iflow") : null),
   homeEnv: (home) => ({ HOME: basename(home) === ".iflow" ? dirname(home) : home }),
+  login: iflowLogin,
   version: (output) => /\b(\d+\.\d+\.\d+[\w.+-]*)/.exec(output)?.[1] ?? null,
   opensUi: (args) => opensUi(parseArgs(grammar, args)),
   command,
@@ -258,6 +260,7 @@ function infoIn(state: State, block: string): readonly EngineEvent[] {
   const info = parseObject(block);
   const session = stringIn(info, "session-id") ?? "";
   if (!ID.test(session) || hasDuplicateKeys(block)) return [{ type: "unknown" }];
+  // Only input and output; whether they count earlier turns of a session is not known.
   const usage = objectIn(info, "tokenUsage");
   const tokens = { input: numberIn(usage, "input") ?? 0, output: numberIn(usage, "output") ?? 0 };
   state.info = true;

@@ -1,5 +1,6 @@
 /** Parses OpenCode's output: JSON events on stdout, its log on stderr. Recorded transcripts: opencode.fixtures/. */
-import type { EngineEvent, Exit, Trouble } from "../core/events.ts";
+import type { EngineEvent, Exit, Tokens, Trouble } from "../core/events.ts";
+import { NO_TOKENS, sumTokens } from "../core/tokens.ts";
 import {
   hasDuplicateKeys,
   type JsonObject,
@@ -11,6 +12,7 @@ import {
 } from "../lib/json.ts";
 import type { OutputReader, Printed } from "./engine.ts";
 import { notPermitted, troubleOf, type TroublePattern } from "./troubles.ts";
+import { reportedCount } from "./usage.ts";
 
 export const ID = /^ses_[0-9A-Za-z]{16,40}$/;
 
@@ -40,8 +42,8 @@ interface State {
   error: Trouble | null;
   /** The trouble behind OpenCode's latest retry. */
   retrying: Trouble | null;
-  input: number;
-  output: number;
+  /** Of all steps so far; a resume is a new process and begins at zero. */
+  tokens: Tokens;
 }
 
 export function opencodeReader(now: () => number, printed: Printed = "events"): OutputReader {
@@ -58,8 +60,7 @@ export function opencodeReader(now: () => number, printed: Printed = "events"): 
     finish: null,
     error: null,
     retrying: null,
-    input: 0,
-    output: 0,
+    tokens: NO_TOKENS,
   };
   return {
     line: (stream, text) => (stream === "stderr" ? logged(state, text) : heard(state, text)),
@@ -161,12 +162,27 @@ function stepFinished(state: State, part: JsonObject | undefined): readonly Engi
   state.finish = stringIn(part, "reason") ?? null;
   // OpenCode may have compacted an overflowing context and continued the turn.
   if (state.finish === "stop") state.error = null;
-  state.input += numberIn(tokens, "input") ?? 0;
-  state.output += numberIn(tokens, "output") ?? 0;
-  return [
-    ...noLongerUnderWay(state),
-    { type: "usage", tokens: { input: state.input, output: state.output } },
-  ];
+  state.tokens = sumTokens(state.tokens, stepTokens(tokens, numberIn(part, "cost")));
+  return [...noLongerUnderWay(state), { type: "usage", tokens: state.tokens }];
+}
+
+/**
+ * Of one step. `input` excludes both parts of `cache`. `output` excludes `reasoning` if `total` counts it on top. A
+ * cost of 0 means that OpenCode knows no price for the model (1.18). No line names the model.
+ */
+function stepTokens(tokens: JsonObject | undefined, cost: number | undefined): Tokens {
+  const cache = objectIn(tokens, "cache");
+  const [cached, reasoning] = [numberIn(cache, "read"), numberIn(tokens, "reasoning")];
+  const input = (numberIn(tokens, "input") ?? 0) + (cached ?? 0) + (numberIn(cache, "write") ?? 0);
+  const output = numberIn(tokens, "output") ?? 0;
+  const isApart = numberIn(tokens, "total") === input + output + (reasoning ?? 0);
+  return {
+    input,
+    output: isApart ? output + (reasoning ?? 0) : output,
+    ...reportedCount("cached", cached),
+    ...reportedCount("reasoning", reasoning),
+    ...reportedCount("costUsd", cost === 0 ? undefined : cost),
+  };
 }
 
 function failing(state: State, error: JsonObject | undefined): readonly EngineEvent[] {

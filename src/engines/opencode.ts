@@ -26,6 +26,7 @@ import {
 } from "./grammar.ts";
 import { OPENCODE_ENV } from "./guarded-env.ts";
 import { explainExit, ID, opencodeReader } from "./opencode-output.ts";
+import { opencodeLogin } from "./logins.ts";
 
 /** Another value may mean other rights, and nothing shows which is wider. */
 const FIXED: Guard = { rank: () => null };
@@ -114,6 +115,7 @@ export const opencode: Engine = {
     return data === "" ? null : join(data, "opencode");
   },
   homeEnv: (home) => ({ XDG_DATA_HOME: basename(home) === "opencode" ? dirname(home) : home }),
+  login: opencodeLogin,
   version: (output) =>
     /^[ \t]{0,8}v?(\d{1,9}\.\d{1,9}\.\d{1,9}\S{0,64})[ \t\r]{0,8}$/m.exec(output)?.[1] ?? null,
   opensUi: (args) => opensUi(parseArgs(grammar, args)),

@@ -35,7 +35,7 @@ export type Located =
       readonly path: string;
       readonly why: string;
       readonly damaged: boolean;
-      /** The engine ended before it stored the first message. `rights` mean the same as for a present session. */
+      /** The engine ended before it stored the first message. `rights` mean the same as for an existing session. */
       readonly blank?: true;
       readonly rights?: readonly string[];
       readonly rightsUnknown?: string;
@@ -52,6 +52,14 @@ export interface FoundSession {
   readonly title: string | null;
   /** The first message, cut to `OPENING_CHARACTERS`. Null or absent: unknown. */
   readonly opening?: string | null;
+}
+
+/** A piece of a conversation in an engine's session. Untrusted text. */
+export interface SessionWords {
+  readonly kind: "message" | "answer" | "tool";
+  readonly text: string;
+  /** ISO 8601. Absent: the session does not say when. */
+  readonly at?: string;
 }
 
 export const OPENING_CHARACTERS = 4_000;
