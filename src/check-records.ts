@@ -6,7 +6,14 @@ import { basename } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import type { z } from "zod";
 import { checkWrites } from "./state/files.ts";
-import { agentSchema, attemptSchema, receiptSchema, runSchema } from "./core/schemas.ts";
+import {
+  agentSchema,
+  attemptSchema,
+  labelSchema,
+  receiptSchema,
+  runSchema,
+  scheduledSchema,
+} from "./core/schemas.ts";
 import { readBatch } from "./issues/metadata.ts";
 import { hasDuplicateKeys, isObject, type JsonObject, parseJson } from "./lib/json.ts";
 import { Sidecar } from "./reviews/sidecar.ts";
@@ -14,11 +21,14 @@ import { Sidecar } from "./reviews/sidecar.ts";
 /** By suffix of the file name. */
 const SCHEMAS: Readonly<Record<string, z.ZodType>> = {
   "run.json": runSchema,
+  "label.json": labelSchema,
   "meta.json": attemptSchema,
   "receipt.json": receiptSchema,
   "agent.json": agentSchema,
   ".session.json": Sidecar,
 };
+/** Named after its run. */
+const SCHEDULED = /^\d{8}T\d{6}Z-.+-[0-9a-f]{8}\.json$/;
 const BATCH = /^\d{8}T\d{6}Z_[0-9a-f]{8}\.json$/;
 
 export function checkRecords(): void {
@@ -35,7 +45,9 @@ export function wrongWith(name: string, text: string): string | null {
   if (!isObject(value)) return "it is not a JSON object";
   if (hasDuplicateKeys(text)) return "it names a key twice";
   if (BATCH.test(name)) return lostInBatch(value);
-  const [, schema] = Object.entries(SCHEMAS).find(([end]) => name.endsWith(end)) ?? [];
+  const [, schema] = SCHEDULED.test(name)
+    ? [name, scheduledSchema]
+    : (Object.entries(SCHEMAS).find(([end]) => name.endsWith(end)) ?? []);
   const checked = schema?.safeParse(value);
   return checked === undefined || checked.success ? null : checked.error.message;
 }

@@ -3,22 +3,19 @@
  * as well.
  */
 import { createHash } from "node:crypto";
-import { closeSync, existsSync, fstatSync, readFileSync } from "node:fs";
-import { dirname, join } from "node:path";
-import { isErrno } from "./core/errno.ts";
+import { join } from "node:path";
 import type { WorldOptions } from "./cli/cli.ts";
 import { type ConfigFile, mergeConfig, parseConfig, projectPowers } from "./core/config.ts";
-import type { Env, Log } from "./core/deps.ts";
-import { Fault, wantOf } from "./core/faults.ts";
+import type { Log } from "./core/deps.ts";
+import { Fault } from "./core/faults.ts";
 import type { RunbookSource } from "./core/runbook.ts";
 import { harmless } from "./lib/harmless.ts";
 import { plural } from "./lib/plural.ts";
 import type { Deps } from "./run/run.ts";
+import { findProjectFile, readConfigText, userConfigFile } from "./state/config-text.ts";
 import { sharedLock } from "./state/directory.ts";
-import { readRecord, writeAtomic, openToRead } from "./state/files.ts";
+import { readRecord, writeAtomic } from "./state/files.ts";
 import { inTurn } from "./store/store.ts";
-
-const MAX_CONFIG = 1024 * 1024;
 
 /** The user's config, then the project's if it is allowed. */
 export async function configure(deps: Deps, options: WorldOptions): Promise<Deps> {
@@ -51,21 +48,6 @@ function warnOf([first, ...more]: readonly string[], log: Log): void {
   );
 }
 
-function userConfigFile(env: Env): string | null {
-  const base =
-    env["XDG_CONFIG_HOME"] ?? (env["HOME"] === undefined ? undefined : join(env["HOME"], ".config"));
-  return base === undefined || !base.startsWith("/") ? null : join(base, "reprise", "config.toml");
-}
-
-/** The nearest `reprise.toml`, from the directory up to the root of its repository. */
-function findProjectFile(cwd: string): string | null {
-  for (let directory = cwd; ; directory = dirname(directory)) {
-    const file = join(directory, "reprise.toml");
-    if (existsSync(file)) return file;
-    if (existsSync(join(directory, ".git")) || dirname(directory) === directory) return null;
-  }
-}
-
 /** `complaints` collects problems. Null: the first problem is thrown. */
 function readConfig(
   file: string | null,
@@ -76,40 +58,13 @@ function readConfig(
   const onProblem = complaints === null ? undefined : ({ message }: Fault) => void complaints.push(message);
   let text: string | null;
   try {
-    text = readText(file);
+    text = readConfigText(file);
   } catch (error) {
     if (onProblem === undefined || !(error instanceof Fault) || error.code !== "config_invalid") throw error;
     onProblem(error);
     return { config: {}, text: null };
   }
   return { config: text === null ? {} : parseConfig(text, file, level, onProblem), text };
-}
-
-function readText(file: string): string | null {
-  let fd: number;
-  try {
-    fd = openToRead(file, "follow");
-  } catch (error) {
-    if (isErrno(error, "ENOENT", "ENOTDIR")) return null;
-    const want = wantOf(error);
-    if (want !== null) throw want;
-    throw new Fault("config_invalid", `The config file ${file} cannot be read.`, {
-      facts: { file },
-      cause: error,
-    });
-  }
-  try {
-    const stat = fstatSync(fd);
-    if (!stat.isFile())
-      throw new Fault("config_invalid", `The config file ${file} is not a regular file.`, {
-        facts: { file },
-      });
-    if (stat.size > MAX_CONFIG)
-      throw new Fault("config_invalid", `The config file ${file} is larger than 1 MiB.`, { facts: { file } });
-    return readFileSync(fd, "utf8");
-  } finally {
-    closeSync(fd);
-  }
 }
 
 /**

@@ -48,8 +48,8 @@ function forAMoment(look: (boot: string) => boolean): (boot: string) => boolean 
 }
 
 /**
- * Commands that free space must work without room for a life: processes that cannot see this one are in doubt, and
- * wait.
+ * Commands that free space must work on a full disk, without a life. Processes that cannot see this one then treat it as
+ * in doubt, and wait.
  */
 function lifeOrRoom(lives: Lives, { refusal }: StateDir): { readonly life?: Life } {
   if (refusal !== null) throw refusal;

@@ -79,7 +79,7 @@ type IndexOptions = Pick<WorldOptions, "log" | "makesRoom" | "ends" | "ownerGone
   readonly processes: Processes;
 };
 
-/** A live run prevents the rebuild of a lost index. A command that stops that run ends it first, then continues. */
+/** A live run prevents the rebuild of a lost index. A command that stops this run ends the run first, then opens the index. */
 async function openOrEnd(state: StateDir, options: IndexOptions): ReturnType<typeof openIndex> {
   try {
     return await openIndex(state, options);

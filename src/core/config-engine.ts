@@ -67,7 +67,7 @@ export function customIn(
   if (table["start"] === undefined && table["events"] === undefined) {
     const near = nearest(id, builtIn);
     const guess = near === null ? "" : ` Did you mean engines.${near}?`;
-    const why = `is no engine of Reprise, and defines none: program, start, resume, session and events are missing.${guess}`;
+    const why = `is not an engine of Reprise and does not define one: program, start, resume, session and events are missing.${guess}`;
     throw fault(at.file, at.path.join("."), why);
   }
   checkEngineKeys(table, at, KEYS);

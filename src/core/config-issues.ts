@@ -66,7 +66,7 @@ function commandIn(value: unknown, at: OutputPlace, timeoutMs: number): GateComm
   if (isTable(value))
     checkEngineKeys(value, { file: at.file, path: [...at.path, "commands"] }, ["run", "timeout"]);
   if (!Array.isArray(words) || words.length === 0 || !words.every(isText) || words[0] === "")
-    return bad(at, "commands", `holds something that is no command: ${EXAMPLE}`);
+    return bad(at, "commands", `holds an entry that is not a command: ${EXAMPLE}`);
   const own = isTable(value) ? timeoutIn(value["timeout"], at) : undefined;
   return { run: words, timeoutMs: own ?? timeoutMs };
 }

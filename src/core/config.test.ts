@@ -51,6 +51,12 @@ const good: Record<string, [text: string, then: ConfigFile]> = {
     '[issues.gate]\ncommands = [["make"]]',
     { issues: { gate: { commands: [{ run: ["make"], timeoutMs: 600_000 }], attempts: 3 } } },
   ],
+  "prices of models": [
+    '[prices."gpt-5.1"]\ninput = 1.25\ncached = 0.125\noutput = 10\n[prices.local]\ninput = 0\noutput = 0',
+    {
+      prices: { "gpt-5.1": { input: 1.25, cached: 0.125, output: 10 }, local: { input: 0, output: 0 } },
+    },
+  ],
   "a webhook of this machine": [
     '[notify]\nwebhook = "http://127.0.0.1:8080/x"',
     { notify: { webhook: "http://127.0.0.1:8080/x" } },
@@ -92,10 +98,34 @@ const withLine = (line: string): string =>
   ENGINE.replace(new RegExp(`^${line.split(" ")[0]} = .*$`, "m"), line);
 
 const refused: Record<string, [text: string, message: string]> = {
+  "a price of what has no model": [
+    "[prices.unknown]\ninput = 1\noutput = 1",
+    "c.toml: prices.unknown is no model: `reprise usage` shows it where the engine named none, and that has no price.",
+  ],
+  "prices that are no table": [
+    "prices = 3",
+    'c.toml: prices is a table: [prices."model"] with input = 1.25, cached = 0.125 and output = 10.',
+  ],
+  "a price without output": [
+    '[prices."m"]\ninput = 1',
+    "c.toml: prices.m.output is a number of US dollars per million tokens, such as 1.25.",
+  ],
+  "a price as text": [
+    '[prices."m"]\ninput = "1"\noutput = 1',
+    "c.toml: prices.m.input is a number of US dollars per million tokens, such as 1.25.",
+  ],
+  "a negative price": [
+    '[prices."m"]\ninput = 1\ncached = -1\noutput = 1',
+    "c.toml: prices.m.cached is a number of US dollars per million tokens, such as 1.25.",
+  ],
+  "a mistyped key of a price": [
+    '[prices."m"]\ninput = 1\noutputs = 1',
+    "c.toml: prices.m.outputs is unknown. Did you mean output?",
+  ],
   "a mistyped key": ["idle_timout = 1", "c.toml: idle_timout is unknown. Did you mean idle_timeout?"],
   "a key like nothing": [
     "zzz = 1",
-    "c.toml: zzz is unknown. Known here: escrow, idle_timeout, tool_timeout, timeout, engines, notify, issues.",
+    "c.toml: zzz is unknown. Known here: escrow, idle_timeout, tool_timeout, timeout, engines, notify, issues, prices.",
   ],
   "a mistyped key of an engine": [
     '[engines.codex]\nprogramm = "x"',
@@ -103,7 +133,7 @@ const refused: Record<string, [text: string, message: string]> = {
   ],
   "a mistyped engine": [
     '[engines.codx]\nprogram = "x"',
-    "c.toml: engines.codx is no engine of Reprise, and defines none: program, start, resume, session and events are missing. Did you mean engines.codex?",
+    "c.toml: engines.codx is not an engine of Reprise and does not define one: program, start, resume, session and events are missing. Did you mean engines.codex?",
   ],
   "bad TOML": [
     "escrow = 8\ntimeout",
@@ -136,7 +166,7 @@ const refused: Record<string, [text: string, message: string]> = {
   ],
   "a gate that is a text": [
     '[issues.gate]\ncommands = ["npm test"]',
-    'c.toml: issues.gate.commands holds something that is no command: commands = [["npm", "test"], { run = ["npm", "run", "lint"], timeout = "2m" }].',
+    'c.toml: issues.gate.commands holds an entry that is not a command: commands = [["npm", "test"], { run = ["npm", "run", "lint"], timeout = "2m" }].',
   ],
   "a gate that may never end": [
     '[issues.gate]\ncommands = [["make"]]\ntimeout = "0"',
@@ -172,7 +202,7 @@ const refused: Record<string, [text: string, message: string]> = {
   ],
   "a webhook that is not an address": [
     '[notify]\nwebhook = "x"',
-    'c.toml: notify.webhook is no address: "https://…".',
+    'c.toml: notify.webhook is not an address: "https://…".',
   ],
   "a webhook that everybody reads": [
     '[notify]\nwebhook = "http://hooks.example/x"',
@@ -197,7 +227,7 @@ const refused: Record<string, [text: string, message: string]> = {
   ],
   "a bad engine name": [
     '[engines."../x"]\nprogram = "x"',
-    "c.toml: engines.../x is no engine name: lower-case letters, digits, _ and -, 32 at most.",
+    "c.toml: engines.../x is not an engine name: lower-case letters, digits, _ and -, 32 at most.",
   ],
   "a relative program": [
     '[engines.codex]\nprogram = "./codex"',
@@ -214,7 +244,7 @@ const refused: Record<string, [text: string, message: string]> = {
   ],
   "a bad variable name": [
     '[engines.codex]\nenv = { "A-B" = "x" }',
-    "c.toml: engines.codex.env.A-B is no name of a variable.",
+    "c.toml: engines.codex.env.A-B is not a variable name.",
   ],
   "a variable that is not text": [
     "[engines.codex]\nenv = { A = 1 }",
@@ -273,7 +303,10 @@ const refused: Record<string, [text: string, message: string]> = {
   "UTF-16": ["\uFFFD\uFFFDe\0s\0", "c.toml looks like UTF-16. Save it as UTF-8."],
   "UTF-16 without a mark": ["e\0s\0c\0", "c.toml looks like UTF-16. Save it as UTF-8."],
   "bytes that are not UTF-8": ["# \uFFFD", "c.toml is not valid UTF-8. Save it as UTF-8."],
-  "more than a mebibyte": [`# ${"x".repeat(MB)}`, "c.toml is larger than 1 MiB; that is no config file."],
+  "more than a mebibyte": [
+    `# ${"x".repeat(MB)}`,
+    "c.toml is larger than 1 MiB, too large for a config file.",
+  ],
 };
 
 describe("parseConfig", () => {
@@ -296,7 +329,7 @@ describe("parseConfig", () => {
 
   test("refuses a project's file that chooses its user's notifications or their program", () => {
     expect(() => parseConfig('[notify]\ncommand = ["x"]', "reprise.toml", "project")).toThrow(
-      "reprise.toml: notify is not allowed in a project's file, which must not choose your notifications or their program. Write it into your own config file.",
+      "reprise.toml: notify is not allowed in a project's file. Set it in your own config file.",
     );
   });
 

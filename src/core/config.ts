@@ -17,6 +17,7 @@ import {
 } from "./config-engine.ts";
 import { type IssuesConfig, issuesIn } from "./config-issues.ts";
 import { Fault } from "./faults.ts";
+import { NOTICE_EVENTS } from "./kinds.ts";
 
 /** Both files merged, with defaults. */
 export interface Config {
@@ -29,18 +30,32 @@ export interface Config {
   readonly engines: Readonly<Record<string, EngineConfig>>;
   readonly notify?: NotifyConfig;
   readonly issues?: IssuesConfig;
+  /** By the model name that an engine reports. Only the user's file can set it. */
+  readonly prices?: Readonly<Record<string, ModelPrice>>;
   /** One sentence per part that Reprise could not read and left out. Absent: it read everything. */
   readonly unread?: readonly string[];
   /** Keys of a project's file that can run programs and that the user has not trusted. Reprise ignores that file. */
   readonly untrusted?: readonly string[];
 }
 
-/** How Reprise notifies a person of a decision, besides the desktop. Only the user's file can set it. */
+/** How Reprise notifies a person, besides the desktop. Only the user's file can set it. */
 export interface NotifyConfig {
   /** One argument per element; the facts come on stdin. */
   readonly command?: readonly string[];
   /** Gets the facts by POST. https, or http to this machine. */
   readonly webhook?: string;
+  /** Absent: all events. */
+  readonly events?: readonly (typeof NOTICE_EVENTS)[number][];
+  /** Rings the terminal's bell when a foreground run ends. */
+  readonly bell?: true;
+}
+
+/** US dollars per million tokens. */
+export interface ModelPrice {
+  readonly input: number;
+  /** For input from a cache. Absent: the same as `input`. */
+  readonly cached?: number;
+  readonly output: number;
 }
 
 /** One file as written: keys that it does not mention are absent. */
@@ -71,7 +86,7 @@ const DEFAULT_ESCROW = 256 * MB;
 /** Receives a complaint, and Reprise leaves out the faulty part. Without it, the first complaint is thrown. */
 export type OnProblem = (problem: Fault) => void;
 
-const KEYS = ["escrow", "idle_timeout", "tool_timeout", "timeout", "engines", "notify", "issues"];
+const KEYS = ["escrow", "idle_timeout", "tool_timeout", "timeout", "engines", "notify", "issues", "prices"];
 
 export function parseConfig(
   text: string,
@@ -94,6 +109,7 @@ export function parseConfig(
     engines: table("engines", (value) => enginesIn(value, at, level, read)),
     notify: table("notify", (value) => notifyIn(value, at, level)),
     issues: table("issues", (value) => issuesIn(value, at)),
+    prices: table("prices", (value) => pricesIn(value, at, level)),
   };
   return Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined));
 }
@@ -150,7 +166,7 @@ function parseToml(text: string, file: string): Readonly<Record<string, unknown>
   const refuse = (why: string): never => {
     throw new Fault("config_invalid", `${file} ${why}`, { facts: { file } });
   };
-  if (text.length > MAX_LENGTH) refuse("is larger than 1 MiB; that is no config file.");
+  if (text.length > MAX_LENGTH) refuse("is larger than 1 MiB, too large for a config file.");
   if (/^(?:\uFFFD\uFFFD|[^]?\0)/.test(text)) refuse("looks like UTF-16. Save it as UTF-8.");
   if (text.includes("\0")) refuse("contains a zero byte. Remove it.");
   if (text.includes("\uFFFD")) refuse("is not valid UTF-8. Save it as UTF-8.");
@@ -183,16 +199,12 @@ function durationIn(value: unknown, at: OutputPlace, key: string): number | null
 
 function notifyIn(value: unknown, at: OutputPlace, level: "user" | "project"): NotifyConfig {
   if (level === "project") {
-    bad(
-      at,
-      "notify",
-      "is not allowed in a project's file, which must not choose your notifications or their program. Write it into your own config file",
-    );
+    bad(at, "notify", "is not allowed in a project's file. Set it in your own config file");
   }
   const example = `[notify] with command = ["program", "argument"] or webhook = "https://…"`;
   if (!isTable(value)) return bad(at, "notify", `is a table: ${example}`);
   const here: OutputPlace = { file: at.file, path: ["notify"] };
-  checkEngineKeys(value, here, ["command", "webhook"]);
+  checkEngineKeys(value, here, ["command", "webhook", "events", "bell"]);
   const command = stringsIn(value, here, "command");
   const [program] = command ?? ["-"];
   if (program === undefined || program === "")
@@ -202,14 +214,57 @@ function notifyIn(value: unknown, at: OutputPlace, level: "user" | "project"): N
   }
   const webhook = configText(value, here, "webhook");
   if (webhook !== undefined) checkWebhook(webhook, here);
-  return { ...(command === undefined ? {} : { command }), ...(webhook === undefined ? {} : { webhook }) };
+  const events = stringsIn(value, here, "events")?.map(
+    (event) =>
+      NOTICE_EVENTS.find((one) => one === event) ??
+      bad(here, "events", `lists events: ${NOTICE_EVENTS.join(", ")}`),
+  );
+  const { bell } = value;
+  if (bell !== undefined && typeof bell !== "boolean") bad(here, "bell", "is true or false");
+  return {
+    ...(command === undefined ? {} : { command }),
+    ...(webhook === undefined ? {} : { webhook }),
+    ...(events === undefined ? {} : { events }),
+    ...(bell === true ? { bell } : {}),
+  };
+}
+
+function pricesIn(value: unknown, at: OutputPlace, level: "user" | "project"): Record<string, ModelPrice> {
+  if (level === "project")
+    bad(
+      at,
+      "prices",
+      "is not allowed in a project's file: prices are yours. Write it into your own config file",
+    );
+  const example = `[prices."model"] with input = 1.25, cached = 0.125 and output = 10`;
+  if (!isTable(value)) return bad(at, "prices", `is a table: ${example}`);
+  const prices: Record<string, ModelPrice> = {};
+  for (const [model, table] of Object.entries(value)) {
+    if (model === "unknown")
+      return bad(
+        { file: at.file, path: ["prices"] },
+        model,
+        "is no model: `reprise usage` shows it where the engine named none, and that has no price",
+      );
+    if (!isTable(table)) return bad({ file: at.file, path: ["prices"] }, model, `is a table: ${example}`);
+    const here: OutputPlace = { file: at.file, path: ["prices", model] };
+    checkEngineKeys(table, here, ["input", "cached", "output"]);
+    const price = (key: string): number => {
+      const found = table[key];
+      if (typeof found === "number" && Number.isFinite(found) && found >= 0) return found;
+      return bad(here, key, "is a number of US dollars per million tokens, such as 1.25");
+    };
+    const cached = table["cached"] === undefined ? {} : { cached: price("cached") };
+    prices[model] = { input: price("input"), ...cached, output: price("output") };
+  }
+  return prices;
 }
 
 const LOOPBACK = /^(localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|\[::1\])$/;
 
 function checkWebhook(text: string, at: OutputPlace): void {
   const url = URL.canParse(text) ? new URL(text) : null;
-  if (url === null) return bad(at, "webhook", `is no address: "https://…"`);
+  if (url === null) return bad(at, "webhook", `is not an address: "https://…"`);
   const toUs = url.protocol === "http:" && LOOPBACK.test(url.hostname);
   if (url.protocol !== "https:" && !toUs)
     bad(at, "webhook", "is an https address; http only to this machine");
@@ -230,7 +285,7 @@ function enginesIn(
   for (const [id, table] of Object.entries(value)) {
     const engine = read(() => {
       if (!/^[a-z0-9][a-z0-9_-]{0,31}$/.test(id)) {
-        bad(here, id, "is no engine name: lower-case letters, digits, _ and -, 32 at most");
+        bad(here, id, "is not an engine name: lower-case letters, digits, _ and -, 32 at most");
       }
       if (!isTable(table)) return bad(here, id, `is a table: [engines.${id}]`);
       return engineIn(id, table, { file: at.file, path: ["engines", id] }, level);
@@ -275,7 +330,7 @@ function envIn(
   const here: OutputPlace = { file: at.file, path: [...at.path, "env"] };
   const env: Record<string, string> = {};
   for (const [name, text] of Object.entries(value)) {
-    if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) bad(here, name, "is no name of a variable");
+    if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) bad(here, name, "is not a variable name");
     if (level === "project" && DANGEROUS_ENV.test(name)) {
       bad(
         here,

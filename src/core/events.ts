@@ -14,7 +14,7 @@ export type Tokens = NonNullable<AttemptRecord["tokens"]>;
 /** A tool call that the engine refused to run. Both texts are untrusted. */
 export interface DeniedCall {
   readonly name: string;
-  /** The command, the file. */
+  /** The command or the file of the call. */
   readonly detail?: string;
 }
 
@@ -38,7 +38,12 @@ export type EngineEvent =
   | { readonly type: "retry"; readonly trouble: Trouble; readonly delayMs?: number }
   /** `denied`: the notice is about a tool call that the engine refused to run. */
   | { readonly type: "notice"; readonly message: string; readonly denied?: DeniedCall }
-  | { readonly type: "usage"; readonly tokens: Tokens }
+  /**
+   * `tokens`: what this attempt has used so far; null if the engine reports only totals. `session`: totals of the whole
+   * conversation, earlier attempts and the original of a fork included.
+   */
+  | { readonly type: "usage"; readonly tokens: Tokens; readonly session?: Tokens }
+  | { readonly type: "usage"; readonly tokens: null; readonly session: Tokens }
   /** The engine's terminal event. Without it the attempt counts as interrupted, whatever the exit code. */
   | {
       readonly type: "turn_ended";

@@ -26,9 +26,14 @@ export const FAULTS = {
   handle_invalid: {
     exit: 2,
     retryable: false,
-    means: "the text is not a handle, a prefix of one, or a run id",
+    means: "no run has this name, and it is not a handle, a prefix of one, or a run id",
   },
-  handle_ambiguous: { exit: 2, retryable: false, means: "the prefix fits more than one run" },
+  handle_ambiguous: {
+    exit: 2,
+    retryable: false,
+    means: "the name or the prefix fits more than one run",
+  },
+  name_taken: { exit: 4, retryable: false, means: "another live run has this name" },
   message_invalid: {
     exit: 2,
     retryable: false,
@@ -41,7 +46,7 @@ export const FAULTS = {
     retryable: false,
     means: "no runbook defines an agent or a pipeline of this name",
   },
-  handle_unknown: { exit: 3, retryable: false, means: "no run has this handle" },
+  handle_unknown: { exit: 3, retryable: false, means: "no run has this handle or name" },
   run_dir_missing: { exit: 3, retryable: false, means: "the run's directory is missing" },
   attempt_unknown: { exit: 3, retryable: false, means: "the run has no such attempt or no such stream" },
   session_unknown: { exit: 3, retryable: false, means: "the run has no session id to continue" },
@@ -53,7 +58,7 @@ export const FAULTS = {
   copy_missing: {
     exit: 3,
     retryable: false,
-    means: "the run has no whole copy with more than the engine's session",
+    means: "the run has no intact copy with more than the engine's session",
   },
   cwd_missing: { exit: 3, retryable: false, means: "the run's working directory is missing" },
   engine_home_missing: {
@@ -61,6 +66,12 @@ export const FAULTS = {
     retryable: false,
     means: "the engine's home differs from the home at the start of the run",
   },
+  limit_unknown: {
+    exit: 3,
+    retryable: false,
+    means: "the last attempt hit no limit, or the engine did not say when it ends",
+  },
+  wait_timeout: { exit: 124, retryable: true, means: "the `--timeout` of `wait` expired" },
   run_busy: { exit: 4, retryable: true, means: "another process owns this run right now" },
   session_busy: { exit: 4, retryable: true, means: "another live attempt holds this session" },
   batch_busy: { exit: 4, retryable: true, means: "another batch works on the issues of this repository" },
@@ -128,7 +139,7 @@ export const FAULTS = {
   state_moved: {
     exit: 8,
     retryable: false,
-    means: "an agent worked inside the state directory, which had another path then",
+    means: "an agent worked inside the state directory, and the state directory has moved since",
   },
   mount_inside: {
     exit: 8,

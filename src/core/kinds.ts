@@ -21,6 +21,9 @@ export type Trigger = (typeof TRIGGERS)[number];
 export const ACTIONS = ["nudge", "done", "fail", "resume", "escalate", "gate"] as const;
 export type ActionName = (typeof ACTIONS)[number];
 
+/** The events that `[notify] events` may name. */
+export const NOTICE_EVENTS = ["decision", "ended", "limit", "scheduled"] as const;
+
 export const ERROR_MATCHES = [
   "rate_limited",
   "overloaded",

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { z } from "zod";
-import { agentSchema, attemptSchema, receiptSchema, runSchema } from "./schemas.ts";
+import { agentSchema, attemptSchema, labelSchema, receiptSchema, runSchema } from "./schemas.ts";
 
 interface Shape {
   readonly properties?: Readonly<Record<string, Shape>>;
@@ -29,6 +29,7 @@ test("test/golden/keys.json lists every stored key", () => {
   ) as Record<string, unknown>;
   const schemas = {
     "run.json": runSchema,
+    "label.json": labelSchema,
     "meta.json": attemptSchema,
     "receipt.json": receiptSchema,
     "agent.json": agentSchema,

@@ -96,6 +96,22 @@ const trouble = z.object({
 
 const mode = z.enum(["pipe", "pty"]);
 
+/** Counts as the engine reports them; an absent field was not reported. */
+const tokens = z.object({
+  /** All input, read from a cache or not. */
+  input: z.number(),
+  /** All output, with the reasoning. */
+  output: z.number(),
+  /** The part of `input` that came from a cache. */
+  cached: z.exactOptional(z.number()),
+  /** The part of `output` that the model used to reason. */
+  reasoning: z.exactOptional(z.number()),
+  /** US dollars. */
+  costUsd: z.exactOptional(z.number()),
+  /** The one model that the engine named. Untrusted text. Absent as well: it named several. */
+  model: z.exactOptional(z.string()),
+});
+
 const launch = z.object({
   /** Native arguments of the first start, without the message. Secret values are replaced (see `redacted`). */
   args: texts,
@@ -173,6 +189,15 @@ export const runSchema = z.object({
   attempts: count,
   subject: z.string().nullable(),
   name: z.string().nullable(),
+  /** Words for people to find the run by. */
+  tags: z.exactOptional(texts),
+  /**
+   * How often name and tags were changed since the start. Of two records, the one with the larger number has the present
+   * name and tags, whatever else is newer.
+   */
+  relabelled: z.exactOptional(count),
+  /** The first words in the engine's own store, of a run that was started without a message. Untrusted text. */
+  title: z.exactOptional(z.string()),
   escrow: escrow.nullable(),
   /** Earlier copies with content that `escrow` lacks, oldest first: other sessions, or more of the same session. */
   kept: z.exactOptional(z.array(escrow)),
@@ -182,6 +207,14 @@ export const runSchema = z.object({
   empty: z.exactOptional(z.literal(true)),
   createdAt: time,
   updatedAt: time,
+});
+
+/** `label.json`: name and tags as they were changed after the start, by whatever process. */
+export const labelSchema = z.object({
+  v: z.literal(1),
+  name: z.string().nullable(),
+  tags: z.exactOptional(texts),
+  relabelled: z.int().min(1),
 });
 
 export const attemptSchema = z.object({
@@ -199,6 +232,11 @@ export const attemptSchema = z.object({
   /** Native options given for this attempt only (`--native`). */
   native: texts,
   cwd: z.string(),
+  /**
+   * The checkout that holds `cwd` and its commit when the attempt began; null: no commit yet. Absent: no repository, or
+   * only git could tell.
+   */
+  startedFrom: z.exactOptional(z.object({ top: z.string(), commit: z.string().nullable() })),
   message: z.string().nullable(),
   owner: processSchema,
   agent: processSchema.nullable(),
@@ -218,7 +256,10 @@ export const attemptSchema = z.object({
       trouble: z.exactOptional(trouble),
     })
     .nullable(),
-  tokens: z.object({ input: z.number(), output: z.number() }).nullable(),
+  /** What this attempt used. Null: the engine reported nothing, or only totals that cannot be divided. */
+  tokens: tokens.nullable(),
+  /** Totals of the whole conversation, earlier attempts included. Absent: the engine reports no such totals. */
+  sessionTokens: z.exactOptional(tokens),
   bytes: z.object({ stdout: count, stderr: count }),
   /** Facts for the user that no field holds, one sentence each. */
   diagnostics: texts,
@@ -233,6 +274,8 @@ export const attemptSchema = z.object({
   ),
   /** The last stderr lines of an agent that failed or was interrupted, redacted and harmless. */
   lastWords: z.exactOptional(texts),
+  /** The id of the scheduled resume that started it. */
+  scheduled: z.exactOptional(z.string()),
 });
 
 export const receiptSchema = z.object({
@@ -304,4 +347,42 @@ export const agentSchema = z.object({
   pipeline: z.object({ id: z.string(), step: z.string() }).nullable(),
   createdAt: time,
   endedAt: time.nullable(),
+});
+
+/** A resume that the daemon carries out at a set time: `scheduled/<runId>.json` of the state directory. */
+export const scheduledSchema = z.object({
+  v: z.literal(1),
+  /** `<handle>-<number>`, counted per run. The attempt that it starts has it as `scheduled`. */
+  id: z.string(),
+  runId,
+  handle,
+  /** The engine's id. */
+  engine: z.string(),
+  message: z.string().nullable(),
+  /** Native options for this attempt only. */
+  native: texts,
+  keep: z.boolean(),
+  mode: z.enum(["auto", "pipe", "pty"]),
+  limits: z.object({
+    idleMs: count.nullable(),
+    toolMs: count.nullable(),
+    totalMs: count.nullable(),
+  }),
+  dueAt: time,
+  /** time: `--at`. reset: `--when-reset`. */
+  by: z.enum(["time", "reset"]),
+  /**
+   * waiting: not due, or the run is busy. starting: `attempt` is about to start. started: the attempt was started.
+   * unsure: Reprise ended while the attempt started, and nothing shows whether the agent got the message. The states
+   * after `starting` are final.
+   */
+  state: z.enum(["waiting", "starting", "started", "unsure", "failed", "cancelled"]),
+  /** The number of the attempt that it starts. Null: not chosen yet. */
+  attempt: z.int().min(1).nullable(),
+  /** Why the run waits longer, or how it ended, one sentence. */
+  reason: z.string().nullable(),
+  /** How much later than `dueAt` it was started. Null: not started. */
+  lateMs: count.nullable(),
+  createdAt: time,
+  updatedAt: time,
 });

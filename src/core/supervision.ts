@@ -5,10 +5,13 @@
  */
 import type { Trouble } from "./events.ts";
 import type { ActionName, PipelineDefinition, RunbookSource, Trigger } from "./runbook.ts";
-import type { agentSchema, RecordOf } from "./schemas.ts";
+import type { agentSchema, RecordOf, scheduledSchema } from "./schemas.ts";
 
 /** Stored under the kind `agent` with the run's handle as id, and in the run directory as `agent.json`. */
 export type AgentRecord = RecordOf<typeof agentSchema>;
+
+/** One per run: the newest replaces the one before, once that one is final. */
+export type ScheduledResume = RecordOf<typeof scheduledSchema>;
 
 /** active: supervised, including while a person is asked. The other phases are final. */
 export type AgentPhase = AgentRecord["phase"];
@@ -19,7 +22,7 @@ export type AgentPhase = AgentRecord["phase"];
  */
 export type SupervisionEvent = { readonly seq: number; readonly at: number; readonly attempt: number } & (
   | /** A turn was completed: counters reset. */ { readonly kind: "progress" }
-  /** Stored before Reprise acts on it; `key` prevents a second one (I8). */
+  /** Stored before Reprise acts on it; `key` prevents a duplicate (I8). */
   | {
       readonly kind: "decided";
       readonly key: string;
@@ -119,4 +122,4 @@ export interface PipelineRecord {
 }
 
 /** In reports on a resume: of the copy of a session that the engine had lost. */
-export const PUT_BACK = "the engine had lost the conversation, and the run's copy was put back";
+export const PUT_BACK = "the engine had lost the conversation, and Reprise restored the run's copy";

@@ -54,3 +54,18 @@ export function localTime(iso: string, nowMs: number): string {
   const time = `${two(at.getHours())}:${two(at.getMinutes())}`;
   return day(at) === day(new Date(nowMs)) ? time : `${day(at)} ${time}`;
 }
+
+/** Only the largest unit: `3 h`, `12 d`, `now`. */
+export function age(iso: string, nowMs: number): string {
+  const ms = nowMs - Date.parse(iso);
+  if (Number.isNaN(ms)) return "?";
+  if (ms < 1_000) return "now";
+  return formatDuration(ms).split(" ").slice(0, 2).join(" ").replace(/\.\d/, "");
+}
+
+/** False: the text begins with no date, or with a day that its month does not have, such as 2026-02-30. */
+export function beginsWithDay(text: string): boolean {
+  const [, day] = /^(\d{4}-\d\d-\d\d)(?!\d)/.exec(text) ?? [];
+  const ms = Date.parse(day === undefined ? "" : `${day}T00:00:00Z`);
+  return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(`${day ?? ""}T`);
+}

@@ -76,7 +76,7 @@ function mayBeCoded(text: string): boolean {
 
 const LETTERS: Readonly<Record<string, string>> = { n: "\n", r: "\r", t: "\t", b: "\b", f: "\f" };
 
-/** Text that turns out not to be a code stays. The result is never longer. */
+/** Decodes one escape sequence; text that is not a valid sequence stays. The result is never longer than the input. */
 function decode(code: string): string {
   if (code.startsWith("\x1b")) return "";
   if (code.startsWith("%")) return percentDecoded(code);

@@ -164,3 +164,13 @@ export class SequenceReader {
 
 /** The characters allowed between `CSI` and its final character. */
 const GROWING = /^([<-?]?)([0-9:;]*)([ -/]*)$/;
+
+/** Ctrl-] as a byte, and in the keyboard protocols of some terminals. */
+const DETACH_KEYS = ["\x1d", "\x1b[93;5u", "\x1b[27;5;93~"];
+
+/** Offset of the detach key; -1: not pressed. */
+export function detachAt(data: Buffer): number {
+  const text = data.toString("latin1");
+  const found = DETACH_KEYS.map((key) => text.indexOf(key)).filter((at) => at !== -1);
+  return found.length === 0 ? -1 : Math.min(...found);
+}

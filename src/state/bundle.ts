@@ -1,5 +1,5 @@
 /**
- * Writes files of one run into one compressed archive, outside of the state directory, whole or not at all. The caller
+ * Writes a run into one file for others, an archive or a page, outside of the state directory, whole or not at all. The caller
  * has redacted the contents.
  */
 import { closeSync, fsyncSync, linkSync, realpathSync, renameSync, unlinkSync } from "node:fs";
@@ -33,11 +33,29 @@ export interface BundleOptions {
 
 const BLOCK = 512;
 
-/** Returns the file's size. Refuses a link in its place, even with `force`. */
+/** Returns the file's size. */
 export async function writeBundle(
   path: string,
   entries: AsyncIterable<BundleEntry>,
-  { force, outside, nowMs }: BundleOptions,
+  options: BundleOptions,
+): Promise<number> {
+  return writeShared(path, packed(entries, options.nowMs), options);
+}
+
+async function* packed(entries: AsyncIterable<BundleEntry>, nowMs: number): AsyncGenerator<Buffer> {
+  // Concatenated gzip files are one gzip file.
+  for await (const { name, data } of entries) {
+    const rest = (BLOCK - (data.length % BLOCK)) % BLOCK;
+    yield gzipSync(Buffer.concat([header(name, data.length, nowMs), data, Buffer.alloc(rest)]));
+  }
+  yield gzipSync(Buffer.alloc(2 * BLOCK));
+}
+
+/** Returns the file's size. Refuses a link in its place, even with `force`. */
+export async function writeShared(
+  path: string,
+  parts: AsyncIterable<Buffer>,
+  { force, outside }: Omit<BundleOptions, "nowMs">,
 ): Promise<number> {
   assertOutside(path, outside);
   assertFree(path, force);
@@ -45,18 +63,11 @@ export async function writeBundle(
   try {
     const fd = openNew(temporary);
     let size = 0;
-    const write = (bytes: Buffer) => {
-      // Concatenated gzip files are one gzip file.
-      const packed = gzipSync(bytes);
-      writeFully(fd, packed);
-      size += packed.length;
-    };
     try {
-      for await (const { name, data } of entries) {
-        const rest = (BLOCK - (data.length % BLOCK)) % BLOCK;
-        write(Buffer.concat([header(name, data.length, nowMs), data, Buffer.alloc(rest)]));
+      for await (const part of parts) {
+        writeFully(fd, part);
+        size += part.length;
       }
-      write(Buffer.alloc(2 * BLOCK));
       fsyncSync(fd);
     } finally {
       closeSync(fd);

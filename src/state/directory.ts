@@ -102,6 +102,11 @@ export function saveSettings(state: StateDir, name: string, content: string): st
   return path;
 }
 
+/** The scheduled resume of a run. It stays outside the run directory, so that one look finds all of them. */
+export function scheduledFile({ root }: Pick<StateDir, "root">, runId: string): string {
+  return join(root, "scheduled", `${runId}.json`);
+}
+
 /**
  * Held while a process reads, changes and replaces a file that many commands write (`trusted.json`, `versions.json`).
  */
@@ -110,7 +115,7 @@ export function sharedLock(state: StateDir): string {
 }
 
 /**
- * Agents that must not start at the same time in one place share this lock; two places share it one time in sixteen.
+ * Agents that must not start at the same time in one place share this lock. Two places share it with a chance of 1 in 16.
  */
 export function startLock(state: StateDir, place: string): string {
   const bucket = createHash("sha256").update(place).digest("hex").slice(0, 1);
@@ -236,7 +241,7 @@ function syncParent(path: string): void {
 const NOTICE = `This is the state directory of Reprise, for you alone.
 
 RAW, EXACT, MAY HOLD SECRETS: runs/*/attempts/*/pty-output.log, stdout.log and stderr.log (what agents printed),
-runs/*/escrow (copies of engines' conversations), reviews/*.jsonl (messages to and from Codex), reviews/cache and
+runs/*/escrow (copies of engines' conversations), the same in trash/* (removed runs, kept for 30 days), reviews/*.jsonl (messages to and from Codex), reviews/cache and
 issues/cache (what GitHub answered), demo/sessions (conversations of the demo agent).
 
 To share a run, use \`reprise export\` or \`reprise logs --redacted\`.

@@ -187,7 +187,7 @@ export async function checkEscrow(runDirectory: string, escrow: Escrow): Promise
   for (const { file, restoreTo, size, sha256 } of escrow.files) {
     const path = join(directory, basename(file));
     if (restoreTo !== null && (isAbsolute(restoreTo) || /^\.\.(?:\/|$)/.test(normalize(restoreTo)))) {
-      throw damaged(path, "it would be put back outside the engine's home");
+      throw damaged(path, "it would be restored outside the engine's home");
     }
     const fd = openOwn(path);
     if (fd === null) throw missing(path);

@@ -15,7 +15,7 @@ export interface ReadOptions {
   readonly tailBytes?: number;
 }
 
-/** The log's present content, up to its end. The chunks are not reused. */
+/** The log's current content, up to its end. The chunks are not reused. */
 export async function* readStream(
   attemptDirectory: string,
   log: LogName,

@@ -1,8 +1,8 @@
 /**
  * Run directories and their records.
  *
- * `runs/<run-id>/` holds `run.json`, `attempts/<n>/`, `escrow/`, for supervised runs `agent.json` and, for isolated
- * runs, `work/` or `worktree/`. These records are enough to rebuild the index (I7). Reprise trusts no file before it
+ * `runs/<run-id>/` holds `run.json`, `label.json` if its name or tags were changed, `attempts/<n>/`, `escrow/`, for
+ * supervised runs `agent.json` and, for isolated runs, `work/` or `worktree/`. These records are enough to rebuild the index (I7). Reprise trusts no file before it
  * has checked the ownership.
  */
 import { randomBytes } from "node:crypto";
@@ -12,6 +12,7 @@ import { basename, dirname, join, resolve } from "node:path";
 import { isErrno } from "../core/errno.ts";
 import { Fault } from "../core/faults.ts";
 import { isRunId } from "../core/ids.ts";
+import { type Label, labelOf, withLaterLabel } from "../core/label.ts";
 import { placedAt } from "../core/placed.ts";
 import type { AttemptRecord, Receipt, RunRecord } from "../core/records.ts";
 import type * as Schemas from "../core/schemas.ts";
@@ -71,8 +72,35 @@ export async function loadRunFile(runDirectory: string): Promise<RunRecord | nul
   const run = await load(path, "runSchema");
   if (run === null) return null;
   if (run.runId !== basename(runDirectory)) throw damaged(path, `it is the record of ${run.runId}`);
-  if (!run.runId.endsWith(`-${run.handle}`)) throw damaged(path, "its handle is not the end of its run id");
-  return placedAt(run, runDirectory);
+  if (!run.runId.endsWith(`-${run.handle}`)) throw damaged(path, "its handle does not match its run id");
+  return placedAt(withLaterLabel(run, await loadLabel(runDirectory)), runDirectory);
+}
+
+/** The owner of a live run knows nothing of this file, so it never writes an older label over it. */
+const labelFile = (runDirectory: string) => join(runDirectory, "label.json");
+
+/** Null: name and tags are those of `run.json`. An unreadable label hides no run. */
+export async function loadLabel(runDirectory: string): Promise<Label | null> {
+  const path = labelFile(runDirectory);
+  if (lstat(path) === null) return null;
+  try {
+    const label = await load(path, "labelSchema");
+    return label === null ? null : labelOf(label);
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    return null;
+  }
+}
+
+/** Only in turn with other changes of labels. */
+export function saveLabel(runDirectory: string, label: Label, redact: Redact = LOOKS_SECRET): void {
+  requireDirectory(runDirectory);
+  const { name } = label;
+  const hidden = name === null ? null : redact(name);
+  writeAtomic(
+    labelFile(runDirectory),
+    `${JSON.stringify(storable({ v: 1, ...label, name: hidden }, redact), null, 2)}\n`,
+  );
 }
 
 export interface RunDirs {
@@ -98,12 +126,16 @@ export function listRunDirs(state: StateDir): RunDirs {
 }
 
 /** Disappears at once for other processes, then is deleted. Removes links without following them; refuses mounts. */
-export async function removeRunDir(state: StateDir, runId: string): Promise<void> {
-  const directory = join(state.runsRoot, runId);
+export async function removeRunDir(
+  state: StateDir,
+  runId: string,
+  root: string = state.runsRoot,
+): Promise<void> {
+  const directory = join(root, runId);
   if (!isRunId(runId)) throw outside(directory, state);
   const stats = lstat(directory);
   if (stats === null) return;
-  if (stats.isSymbolicLink() || realpathSync(directory) !== join(realpathSync(state.runsRoot), runId)) {
+  if (stats.isSymbolicLink() || realpathSync(directory) !== join(realpathSync(root), runId)) {
     throw outside(directory, state);
   }
   assertNoMounts(directory, `${directory} was not removed`);
@@ -251,6 +283,7 @@ export async function readAgentFile(runDirectory: string): Promise<AgentRecord |
 /** Text of people, engines and agents. Everything else is structure: a redacted path or id would be wrong. */
 const FREE_TEXT = new Set([
   "message",
+  "model",
   "args",
   "given",
   "native",
@@ -262,6 +295,8 @@ const FREE_TEXT = new Set([
   "prompt",
   "run",
   "lastWords",
+  "title",
+  "tags",
 ]);
 
 /** The record in its stored form, in the index and in its file. */

@@ -87,9 +87,10 @@ test("the tapes keep bytes exact, separate and in order of arrival", async () =>
   expect([read("stdout.log"), read("stderr.log")].map(sha)).toEqual([stdout, stderr].map(sha));
 });
 
-test("the timing adds up, and bursts share a line", async () => {
+test("the timing adds up and has the size of the terminal, and bursts share a line", async () => {
   const clock = manualClock();
   const tape = openTape(dir, { redact, clock });
+  tape.resized({ cols: 80, rows: 24 });
   tape.raw("stdout", Buffer.from("ab"));
   clock.pass(5);
   tape.raw("stdout", Buffer.from("c"));
@@ -102,7 +103,9 @@ test("the timing adds up, and bursts share a line", async () => {
   clock.pass(1);
   tape.raw("stdout", Buffer.from("h"));
   await tape.close();
+  tape.resized({ cols: 1, rows: 1 });
   expect(jsonl("timing.jsonl")).toEqual([
+    { t: 0, cols: 80, rows: 24 },
     { t: 0, s: "o", n: 3 },
     { t: 5, s: "e", n: 1 },
     { t: 5, s: "o", n: 1 },

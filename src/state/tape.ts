@@ -11,6 +11,7 @@ import { promisify } from "node:util";
 import type { Clock } from "../core/deps.ts";
 import type { SeenEvent, Stream } from "../core/events.ts";
 import { type Redact, redactValue } from "../lib/secrets.ts";
+import type { TerminalSize } from "../lib/terminal-state.ts";
 import { isOurs, notOurs, storageFault, syncDirectory, writeFully } from "./files.ts";
 
 export const LOG_FILES = {
@@ -114,6 +115,13 @@ export class Tape implements AsyncDisposable {
       else text += `${JSON.stringify({ t, stream, line, ...redactValue(event, this.#options.redact) })}\n`;
     }
     if (text !== "") this.#append({ log: "events", data: Buffer.from(text) });
+  }
+
+  /** The size of the terminal from here on, for a replay. Written with the next times of arrival. */
+  resized({ cols, rows }: TerminalSize): void {
+    if (this.#closed) return;
+    this.#endTimingLine();
+    this.#timingText += `${JSON.stringify({ t: this.#elapsed(), cols, rows })}\n`;
   }
 
   /** Writes the pending bytes after a fault. */

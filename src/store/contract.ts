@@ -5,6 +5,7 @@
  * run directory is the truth for past events, the store for leases and pending decisions.
  */
 import type { Fault } from "../core/faults.ts";
+import type { Label } from "../core/label.ts";
 import type { AttemptRecord, Life, ProcessIdentity, RunRecord, RunStatus } from "../core/records.ts";
 
 export interface OpenOptions {
@@ -22,7 +23,7 @@ export interface OpenOptions {
   readonly onLinked?: (file: string) => void;
   /** Holds the index's generation outside it. Absent: an older index goes unnoticed. */
   readonly mark?: Mark;
-  /** The present directory of a run: the state directory may have moved since the row was written. */
+  /** The current directory of a run: the state directory may have moved since the row was written. */
   readonly runDirectory?: (runId: string) => string;
 }
 
@@ -63,13 +64,17 @@ export interface Store extends AsyncDisposable {
   /** Runs whose handle starts with the prefix (a full handle is its own prefix), newest first, at most 20. */
   findByHandle(prefix: string): Promise<readonly RunRecord[]>;
   listRuns(filter: RunFilter): Promise<readonly RunRecord[]>;
+  /** The names of all runs, each once. */
+  listNames(): Promise<readonly string[]>;
   /** The run ids without a run. */
   unknownRuns(runIds: readonly string[]): Promise<readonly string[]>;
   /**
-   * Replaces the record; a missing run is `handle_unknown`, so that a removed run stays removed. With a fence: refused
-   * as `lease_lost` if the lease `run:<runId>` has moved on (I6).
+   * Replaces the record, except for a later label; a missing run is `handle_unknown`, so that a removed run stays
+   * removed. With a fence: refused as `lease_lost` if the lease `run:<runId>` has moved on (I6).
    */
   saveRun(run: RunRecord, fence?: number): Promise<void>;
+  /** Changes name and tags alone, unless the record has a later label. Needs no lease. */
+  labelRun(runId: string, label: Label): Promise<void>;
   /** Removes the run, its attempts and its lease. Events stay: the log is append-only. */
   deleteRun(runId: string): Promise<void>;
 
@@ -82,6 +87,8 @@ export interface Store extends AsyncDisposable {
   saveAttempt(attempt: AttemptRecord, fence?: number): Promise<void>;
   /** Oldest first. */
   listAttempts(runId: string): Promise<readonly AttemptRecord[]>;
+  /** Attempts of all runs that started at this moment or later (ISO 8601, UTC), oldest first. Leaves out damaged rows. */
+  attemptsSince(startedAt: string): Promise<readonly AttemptOfRun[]>;
 
   /**
    * Takes the lease, or returns its owner. `isAlive` judges the present owner inside the transaction's compare-and-set:
@@ -147,10 +154,34 @@ export interface RunFilter {
   readonly below?: string;
   readonly subject?: string;
   readonly name?: string;
+  /** Runs in one of these directories. */
+  readonly cwds?: readonly string[];
+  /** Runs with all of these tags. */
+  readonly tags?: readonly string[];
+  /** Runs whose record as JSON contains these ASCII letters and digits, in any case. */
+  readonly mentions?: string;
+  /** A test in code, before `limit` counts. */
+  readonly matches?: (run: RunRecord) => boolean;
   /** ISO 8601; runs last updated before that moment. */
   readonly updatedBefore?: string;
-  /** Newest `createdAt` first; default 50. */
+  /** ISO 8601; runs last updated at that moment or later. */
+  readonly updatedSince?: string;
+  /** Runs that follow this one in the list, to read it in parts. */
+  readonly after?: Pick<RunRecord, "createdAt" | "runId">;
+  /**
+   * Largest first: the time of the start, which is the default, or of the last change; the tokens or the time of all
+   * attempts.
+   */
+  readonly sort?: "created" | "updated" | "tokens" | "duration";
+  /** Default 50. */
   readonly limit?: number;
+}
+
+/** An attempt with the names of its run. */
+export interface AttemptOfRun {
+  readonly handle: string;
+  readonly agentName: string;
+  readonly attempt: AttemptRecord;
 }
 
 export interface LeaseOwner extends ProcessIdentity {

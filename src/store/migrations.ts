@@ -40,6 +40,7 @@ export const MIGRATIONS: readonly string[] = [
      data TEXT NOT NULL, sum TEXT NOT NULL, UNIQUE (kind, id)
    ) STRICT;
    CREATE INDEX documents_open ON documents (kind, open);`,
+  "CREATE INDEX runs_recent ON runs (updated_at, run_id);",
 ];
 
 /** The first schema with documents; an older index that is opened read-only has none. */

@@ -242,6 +242,14 @@ describe("the schema", () => {
     expect(await fault(store.saveDocument(documentLike(), null))).toBe("storage_failed");
   });
 
+  test("of an earlier version lists runs by their last change, and no reader changes it", async () => {
+    const path = freshPath();
+    raw(path, fs.readFileSync(new URL("./sqlite.fixtures/v2.sql", import.meta.url), "utf8"));
+    await using store = await openStore(path, { readOnly: true });
+    expect(await store.listRuns({ sort: "updated" })).toHaveLength((await store.listRuns({})).length);
+    expect((await store.about()).schema).toBe(2);
+  });
+
   test("is refused by the previous release if this one wrote it", async () => {
     const path = await sample();
     const older = bundle.replace("store.mjs", "older.mjs");

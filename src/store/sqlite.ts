@@ -5,23 +5,27 @@
  * file.
  */
 import { placedAt } from "../core/placed.ts";
+import { type Label, withLaterLabel } from "../core/label.ts";
 import type { RunRecord } from "../core/records.ts";
 import { Fault } from "../core/faults.ts";
 import { openConnection, type SqliteConnection, type Sql } from "./connection.ts";
+import { type Counting, generationOf, SAVE_DOCUMENT, saveGeneration, withCount } from "./generation.ts";
 import { checkFence, decideLease, runLeaseKey, unknownRun, type LeaseState } from "./lease.ts";
 import { countLease } from "./lives.ts";
 import { DOCUMENTS_SINCE } from "./migrations.ts";
 import * as rows from "./rows.ts";
 import { loadSqlite } from "./sqlite-module.ts";
 import { documentKey, lastSeq, verifyAll } from "./sqlite-verify.ts";
-import type { OpenOptions, RunFilter, Store } from "./contract.ts";
+import { selectionOf } from "./selection.ts";
+import type { OpenOptions, Store } from "./contract.ts";
 
 export async function openSqliteStore(path: string, options: OpenOptions): Promise<Store> {
   const connection = await openConnection(loadSqlite(), path, options);
   const counting = withCount(connection, path, options);
   return {
-    ...runMethods(counting, options),
-    ...attemptMethods(counting),
+    ...runLookUps(counting, options),
+    ...runChanges(counting),
+    ...attemptMethods(counting, options),
     ...leaseMethods(connection),
     ...eventMethods(counting),
     ...documentMethods(counting, options),
@@ -49,89 +53,11 @@ export async function openSqliteStore(path: string, options: OpenOptions): Promi
   };
 }
 
-/** A connection that can count writes. */
-interface Counting extends SqliteConnection {
-  /**
-   * Adds or removes runs, attempts, events or documents. The index counts the change first, then the note outside: a
-   * crash in between leaves an index that is ahead, which is always right. `changed` reports whether anything changed.
-   */
-  count<T>(work: (sql: Sql) => T, changed: (result: T) => boolean): T;
-  repairing<T>(work: () => Promise<T>): Promise<T>;
-}
-
-function withCount(connection: SqliteConnection, path: string, { mark }: OpenOptions): Counting {
-  let repairs = 0;
-  const isOlder = (present: number) => mark !== undefined && !mark.has(present) && mark.read() > present;
-  return {
-    async repairing(work) {
-      repairs += 1;
-      try {
-        return await work();
-      } finally {
-        repairs -= 1;
-      }
-    },
-    get facts() {
-      return connection.facts;
-    },
-    read: (work) => connection.read(work),
-    write: (work) => connection.write(work),
-    close: () => connection.close(),
-    count(work, changed) {
-      let before: number | null = null;
-      const result = connection.write((sql) => {
-        const present = generationOf(sql);
-        const older = isOlder(present);
-        if (older && repairs === 0) throw olderIndex(path);
-        const answer = work(sql);
-        if (!older && changed(answer)) saveGeneration(sql, (before = present) + 1);
-        return answer;
-      });
-      if (before !== null) mark?.raise(before, before + 1);
-      return result;
-    },
-  };
-}
-
-/** For a process that has the index open; every command that opens it repairs it. */
-function olderIndex(path: string): Fault {
-  return new Fault(
-    "index_damaged",
-    `${path} was replaced by an older one while it was in use. Start this command again.`,
-    { facts: { path } },
-  );
-}
-
-/** The document that precedes all others. */
-const GENERATION = { kind: "generation", id: "index", open: false, data: {} } as const;
-
-const RAISE =
-  "UPDATE documents SET version = ?, sum = ? WHERE seq = 0 AND kind = 'generation' AND id = 'index' AND open = 0 AND data = '{}'";
-
-function generationOf(sql: Sql): number {
-  const row = sql.one("SELECT * FROM documents WHERE seq = 0");
-  const read = row === undefined ? undefined : rows.readDocument(row);
-  return read?.wrong === undefined ? (read?.value.version ?? 0) : 0;
-}
-
-function saveGeneration(sql: Sql, version: number): void {
-  const columns = rows.documentColumns({ ...GENERATION, version }, 0);
-  // An existing row keeps its place in the indexes: this writes one page instead of three.
-  if (sql.run(RAISE, [version, columns["sum"] ?? null]) === 0) sql.run(SAVE_DOCUMENT, columns);
-}
-
 const NEWEST_FIRST = "ORDER BY created_at DESC, run_id DESC";
 
-type RunMethod =
-  | "createRun"
-  | "getRun"
-  | "findByHandle"
-  | "listRuns"
-  | "unknownRuns"
-  | "saveRun"
-  | "deleteRun";
+type RunLookUp = "getRun" | "findByHandle" | "listRuns" | "listNames" | "unknownRuns";
 
-function runMethods(connection: Counting, { onDamage, runDirectory }: OpenOptions): Pick<Store, RunMethod> {
+function runLookUps(connection: Counting, { onDamage, runDirectory }: OpenOptions): Pick<Store, RunLookUp> {
   const placed = (run: RunRecord) => (runDirectory ? placedAt(run, runDirectory(run.runId)) : run);
   /** Lists leave out and report a damaged row: one bad row must not hide the others. */
   const undamaged = (found: readonly rows.SqlRow[]) =>
@@ -143,13 +69,6 @@ function runMethods(connection: Counting, { onDamage, runDirectory }: OpenOption
     });
 
   return {
-    async createRun(run) {
-      const added = connection.count(
-        (sql) => sql.run(INSERT_RUN, rows.runColumns(run)),
-        (count) => count === 1,
-      );
-      return added === 1 ? "created" : "handle_taken";
-    },
     async getRun(runId) {
       const run = connection.read((sql) => runOf(sql, runId));
       return run === null ? null : placed(run);
@@ -161,17 +80,51 @@ function runMethods(connection: Counting, { onDamage, runDirectory }: OpenOption
     },
     async listRuns(filter) {
       const [text, bound] = selectionOf(filter);
-      return undamaged(connection.read((sql) => sql.all(text, bound)));
+      const { matches, limit = 50 } = filter;
+      const found = connection.read((sql) => sql.all(text, bound));
+      if (matches === undefined) return undamaged(found);
+      const fitting: RunRecord[] = [];
+      for (const row of found) {
+        if (fitting.length >= limit) break;
+        fitting.push(...undamaged([row]).filter(matches));
+      }
+      return fitting;
+    },
+    async listNames() {
+      const found = connection.read((sql) =>
+        sql.all("SELECT DISTINCT name FROM runs WHERE name IS NOT NULL ORDER BY name", []),
+      );
+      return found.map(({ name }) => rows.fromColumn(String(name)));
     },
     async unknownRuns(runIds) {
       const text = "SELECT value FROM json_each(?) WHERE value NOT IN (SELECT run_id FROM runs)";
       const found = connection.read((sql) => sql.all(text, [JSON.stringify(runIds)]));
       return found.map(({ value }) => String(value));
     },
+  };
+}
+
+function runChanges(connection: Counting): Pick<Store, "createRun" | "saveRun" | "labelRun" | "deleteRun"> {
+  return {
+    async createRun(run) {
+      const added = connection.count(
+        (sql) => sql.run(INSERT_RUN, rows.runColumns(run)),
+        (count) => count === 1,
+      );
+      return added === 1 ? "created" : "handle_taken";
+    },
     async saveRun(run, fence) {
       connection.write((sql) => {
         checkFence(leaseOf(sql, runLeaseKey(run.runId)), run.runId, fence);
-        if (sql.run(UPDATE_RUN, rows.runColumns(run)) === 0) throw unknownRun(run.runId);
+        const labelled = withLaterLabel(run, storedLabel(sql, run.runId));
+        if (sql.run(UPDATE_RUN, rows.runColumns(labelled)) === 0) throw unknownRun(run.runId);
+      });
+    },
+    async labelRun(runId, label) {
+      connection.write((sql) => {
+        const run = runOf(sql, runId);
+        if (run === null) throw unknownRun(runId);
+        sql.run(UPDATE_RUN, rows.runColumns(withLaterLabel(run, label)));
       });
     },
     async deleteRun(runId) {
@@ -184,24 +137,6 @@ function runMethods(connection: Counting, { onDamage, runDirectory }: OpenOption
   };
 }
 
-function selectionOf(filter: RunFilter): [text: string, bound: (string | number)[]] {
-  const { engine, status, cwd, below, subject, name, updatedBefore, limit = 50 } = filter;
-  const wanted = Object.entries({
-    "engine =": engine,
-    "status =": status,
-    "cwd =": cwd,
-    "subject =": subject,
-    "name =": name,
-    "updated_at <": updatedBefore,
-    // A slash begins the paths below, and "0" is the character after it.
-    ...(below === undefined ? {} : { "cwd >": `${below}/`, "cwd <": `${below}0` }),
-  }).flatMap(([test, value]) => (value === undefined ? [] : [{ test, value: rows.toColumn(value) }]));
-  const tests = wanted.map(({ test }) => `${test} ?`);
-  const where = tests.length === 0 ? "" : `WHERE ${tests.join(" AND ")}`;
-  const bound = [...wanted.map(({ value }) => value), Number.isFinite(limit) ? limit : -1];
-  return [`SELECT * FROM runs ${where} ${NEWEST_FIRST} LIMIT ?`, bound];
-}
-
 const always = () => true;
 const notNull = (answer: unknown) => answer !== null;
 
@@ -211,7 +146,9 @@ const UPDATE_RUN = `UPDATE runs SET handle = :handle, engine = :engine, status =
   subject = :subject, name = :name, created_at = :created_at, updated_at = :updated_at, record = :record, sum = :sum
   WHERE run_id = :run_id`;
 
-function attemptMethods(connection: Counting): Pick<Store, "createAttempt" | "saveAttempt" | "listAttempts"> {
+type AttemptMethod = "createAttempt" | "saveAttempt" | "listAttempts" | "attemptsSince";
+
+function attemptMethods(connection: Counting, { onDamage }: OpenOptions): Pick<Store, AttemptMethod> {
   return {
     async createAttempt(attempt, fence) {
       return connection.count((sql) => {
@@ -242,8 +179,29 @@ function attemptMethods(connection: Counting): Pick<Store, "createAttempt" | "sa
         valueOf(rows.readAttempt(row), `attempt ${String(row["n"])} of run ${runId}`, { runId }),
       );
     },
+    async attemptsSince(startedAt) {
+      const found = connection.read((sql) => sql.all(SINCE, [startedAt]));
+      return found.flatMap((row) => {
+        const read = rows.readAttempt(row);
+        if (read.wrong === undefined) {
+          const [handle, agentName] = [String(row["handle"]), String(row["engine"])].map(rows.fromColumn);
+          return { handle: handle ?? "", agentName: agentName ?? "", attempt: read.value };
+        }
+        onDamage?.({
+          table: "attempts",
+          key: `${String(row["run_id"])} ${String(row["n"])}`,
+          what: read.wrong,
+        });
+        return [];
+      });
+    },
   };
 }
+
+/** Text that is not JSON is damage, which the reader of the row reports. */
+const SINCE = `SELECT a.*, r.handle, r.engine FROM attempts a JOIN runs r USING (run_id)
+  WHERE CASE WHEN json_valid(a.record) THEN json_extract(a.record, '$.startedAt') >= ? ELSE TRUE END
+  ORDER BY r.created_at, a.run_id, a.n`;
 
 const INSERT_ATTEMPT =
   "INSERT INTO attempts VALUES (:run_id, :n, :state, :record, :sum) ON CONFLICT (run_id, n)";
@@ -370,12 +328,17 @@ function documentMethods(connection: Counting, { onDamage }: OpenOptions): Pick<
   };
 }
 
-const SAVE_DOCUMENT =
-  "INSERT OR REPLACE INTO documents VALUES (:seq, :kind, :id, :version, :open, :data, :sum)";
-
 function runOf(sql: Sql, runId: string) {
   const row = sql.one("SELECT * FROM runs WHERE run_id = ?", [rows.toColumn(runId)]);
   return row === undefined ? null : valueOf(rows.readRun(row), `run ${runId}`, { runId });
+}
+
+/** Null: the label is that of the start, or the row is damaged. */
+function storedLabel(sql: Sql, runId: string): Label | null {
+  const text = `SELECT * FROM runs WHERE run_id = ? AND instr(record, '"relabelled":') > 0`;
+  const row = sql.one(text, [rows.toColumn(runId)]);
+  const read = row === undefined ? undefined : rows.readRun(row);
+  return read === undefined || read.wrong !== undefined ? null : read.value;
 }
 
 function leaseOf(sql: Sql, key: string): LeaseState | undefined {

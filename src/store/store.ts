@@ -1,8 +1,10 @@
 /** The door of `store`: opens the index, and takes locks that die with their process. */
 import { Fault } from "../core/faults.ts";
+import type * as SideDatabases from "./side-database.ts";
 import type { FileLock, Lives, OpenOptions, Store } from "./contract.ts";
 
 export type {
+  AttemptOfRun,
   Damage,
   Document,
   FileLock,
@@ -15,11 +17,17 @@ export type {
   StoredEvent,
 } from "./contract.ts";
 export { identityIn, judgeOwner, runLeaseKey } from "./lease.ts";
+export type { SideDatabase } from "./side-database.ts";
 
 /** The embedded store: one SQLite file, created if missing. The directory must exist. */
 export async function openStore(path: string, options: OpenOptions = {}): Promise<Store> {
   const { openSqliteStore } = await import("./sqlite.ts");
   return openSqliteStore(path, options);
+}
+
+/** A SQLite file beside the index whose content can be made again, and the meaning of its errors. */
+export async function sideDatabases(): Promise<typeof SideDatabases> {
+  return import("./side-database.ts");
 }
 
 /**

@@ -1,0 +1,76 @@
+/** The SQL for a list of runs: which runs, and in which order. */
+import { toColumn } from "./rows.ts";
+import type { RunFilter } from "./contract.ts";
+
+type Bound = (string | number)[];
+
+/** A record may be damaged, and SQLite's JSON functions fail on it. */
+const HAS_TAG = `CASE WHEN instr(record, '"tags":[') = 0 OR NOT json_valid(record) THEN 0
+  ELSE EXISTS (SELECT 1 FROM json_each(record, '$.tags') WHERE value = ?) END`;
+
+/** In the order of creation. */
+const FOLLOWS = "(created_at, run_id) < (SELECT value ->> 0, value ->> 1 FROM (SELECT ? AS value))";
+
+const ofAttempts = (amount: string) =>
+  `(SELECT coalesce(sum(CASE WHEN json_valid(a.record) THEN ${amount} END), 0) FROM attempts a WHERE a.run_id = runs.run_id)`;
+const fieldOf = (path: string) => `json_extract(a.record, '$.${path}')`;
+
+const ORDERS: Readonly<Record<NonNullable<RunFilter["sort"]>, string>> = {
+  created: "created_at DESC",
+  updated: "updated_at DESC",
+  tokens: `${ofAttempts(`coalesce(${fieldOf("tokens.input")}, 0) + coalesce(${fieldOf("tokens.output")}, 0)`)} DESC`,
+  duration: `${ofAttempts(`julianday(coalesce(${fieldOf("endedAt")}, 'now')) - julianday(${fieldOf("startedAt")})`)} DESC`,
+};
+
+export function selectionOf(filter: RunFilter): [text: string, bound: Bound] {
+  const {
+    engine,
+    status,
+    cwd,
+    below,
+    subject,
+    name,
+    updatedBefore,
+    updatedSince,
+    after,
+    limit = 50,
+    sort = "created",
+  } = filter;
+  const wanted = Object.entries({
+    "engine =": engine,
+    "status =": status,
+    "cwd =": cwd,
+    "subject =": subject,
+    "name =": name,
+    "updated_at <": updatedBefore,
+    "updated_at >=": updatedSince,
+    // A slash begins the paths below, and "0" is the character after it.
+    ...(below === undefined ? {} : { "cwd >": `${below}/`, "cwd <": `${below}0` }),
+  }).flatMap(([test, value]) => (value === undefined ? [] : [{ test: `${test} ?`, value: toColumn(value) }]));
+  const tests = [
+    ...wanted,
+    ...(after === undefined
+      ? []
+      : [{ test: FOLLOWS, value: JSON.stringify([after.createdAt, after.runId].map(toColumn)) }]),
+    ...(filter.cwds === undefined
+      ? []
+      : [
+          {
+            test: "cwd IN (SELECT value FROM json_each(?))",
+            value: JSON.stringify(filter.cwds.map(toColumn)),
+          },
+        ]),
+    ...(filter.mentions === undefined
+      ? []
+      : [{ test: "instr(lower(record), ?) > 0", value: filter.mentions.toLowerCase() }]),
+    ...(filter.tags ?? []).map((value) => ({ test: HAS_TAG, value })),
+  ];
+  const where = tests.length === 0 ? "" : `WHERE ${tests.map(({ test }) => test).join(" AND ")}`;
+  // The caller counts the runs that it takes.
+  const most = filter.matches === undefined && Number.isFinite(limit) ? limit : -1;
+  const order = `${ORDERS[sort]}${sort === "created" || sort === "updated" ? "" : ", updated_at DESC"}, run_id DESC`;
+  return [
+    `SELECT * FROM runs ${where} ORDER BY ${order} LIMIT ?`,
+    [...tests.map(({ value }) => value), most],
+  ];
+}
