@@ -55,3 +55,13 @@ test("a paste of any size in any parts is never a key", () => {
     }),
   );
 });
+
+test("a paste is one key for a UI that takes pastes, however its bytes arrive", () => {
+  expect(decode("a\x1b[200~two\nlines\x1b[201~b", true)).toEqual({
+    keys: ["a", "paste:two\nlines", "b"],
+    rest: "",
+  });
+  const begun = decode("\x1b[200~two\x1b[20", true);
+  expect(begun.keys).toEqual([]);
+  expect(decode(`${begun.rest}1~`, true).keys).toEqual(["paste:two"]);
+});

@@ -1,6 +1,9 @@
 /** Owns the names of keys and reads them from a terminal's bytes. Pure. */
 
-/** One character, or the name of a key without a character: `up`, `enter`, `space`, `ctrl-c`, `unknown`. */
+/**
+ * One character, or the name of a key without a character: `up`, `enter`, `space`, `ctrl-c`, `unknown`. A paste, if asked
+ * for, is one key: `paste:` and the text.
+ */
 export type Key = string;
 
 export interface DecodedKeys {
@@ -40,8 +43,17 @@ const CONTROLS: Readonly<Record<string, Key>> = {
   "\x7f": "backspace",
 };
 
-/** Pasted text gives no keys: a paste must not start or allow anything. */
-export function decode(text: string): DecodedKeys {
+const PASTE = "paste:";
+/** The rest of a longer paste is dropped. */
+const MAX_PASTE = 1024 * 1024;
+
+/** The text of a paste. Null: another key. */
+export function pastedIn(key: Key): string | null {
+  return key.startsWith(PASTE) ? key.slice(PASTE.length) : null;
+}
+
+/** Pasted text gives no keys unless the caller takes pastes: a paste must not start or allow anything. */
+export function decode(text: string, takesPastes = false): DecodedKeys {
   const keys: Key[] = [];
   let at = 0;
   while (at < text.length) {
@@ -56,9 +68,10 @@ export function decode(text: string): DecodedKeys {
     )?.[0];
     if (sequence === "\x1b[200~") {
       const end = text.indexOf(PASTE_END, at);
-      // Only the end of a paste matters, however long it is.
-      if (end === -1)
-        return { keys, rest: sequence + text.slice(at + sequence.length).slice(-PASTE_END.length) };
+      const pasted = text.slice(at + sequence.length, end === -1 ? undefined : end);
+      // Without its text, only the end of a paste matters, however long it is.
+      if (end === -1) return { keys, rest: sequence + (takesPastes ? begun(pasted) : tailOf(pasted)) };
+      if (takesPastes) keys.push(PASTE + pasted.slice(0, MAX_PASTE));
       at = end + PASTE_END.length;
     } else if (sequence !== undefined) {
       keys.push(NAMES[sequence.slice(1).replace(/^O/, "[")] ?? "unknown");
@@ -70,6 +83,13 @@ export function decode(text: string): DecodedKeys {
     }
   }
   return { keys, rest: "" };
+}
+
+const tailOf = (pasted: string) => pasted.slice(-PASTE_END.length);
+
+/** Keeps the end, where the mark of the paste's end may have begun. */
+function begun(pasted: string): string {
+  return pasted.length <= MAX_PASTE ? pasted : pasted.slice(0, MAX_PASTE) + tailOf(pasted);
 }
 
 function controlName(character: string): Key {

@@ -1,6 +1,7 @@
 /** Owns positions on the screen: rows, columns, and the visible part of a long text. Pure. */
+import type { Style } from "../lib/palette.ts";
 import { widthOf } from "../lib/width.ts";
-import { cutLine, fit, type Line, type Style } from "./text.ts";
+import { cutLine, fit, type Line } from "./text.ts";
 
 export interface Size {
   readonly columns: number;

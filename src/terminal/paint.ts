@@ -1,28 +1,16 @@
 /** Owns the bytes sent to a terminal: the look of lines, and the fewest rows to write for the next frame. Pure. */
-import type { Line, Style } from "./text.ts";
+import { inStyle } from "../lib/palette.ts";
+import type { Line } from "./text.ts";
 
 /** Enters the alternate screen, hides the cursor, disables wrapping, and enables bracketed paste. */
 export const ENTER = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[?2004h\x1b[2J";
 /** Undoes `ENTER`. */
 export const LEAVE = "\x1b[?2004l\x1b[?7h\x1b[?25h\x1b[?1049l";
 
-/** Colours of the terminal's palette, no backgrounds: both are readable in every theme. */
-const CODES: Readonly<Record<Style, readonly [on: number, off: number]>> = {
-  bold: [1, 22],
-  dim: [2, 22],
-  bad: [31, 39],
-  good: [32, 39],
-  warn: [33, 39],
-  accent: [36, 39],
-  bar: [7, 27],
-};
-
 export function painted(line: Line, colours: boolean): string {
   return line
     .map(({ text, style }) => {
-      if (!colours || style === undefined || text === "") return text;
-      const [on, off] = CODES[style];
-      return `\x1b[${on}m${text}\x1b[${off}m`;
+      return !colours || style === undefined || text === "" ? text : inStyle(style, text);
     })
     .join("");
 }

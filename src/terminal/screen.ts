@@ -1,8 +1,9 @@
 /**
  * Owns the user's terminal while a UI runs: alternate screen, raw mode, keys in, frames out. Restores the terminal
- * however the UI ends.
+ * however the UI ends, also if its process is killed.
  */
 import { StringDecoder } from "node:string_decoder";
+import { guardTerminal, type TerminalGuard } from "./guard.ts";
 import { decode, isPaste, type Key } from "./keys.ts";
 import type { Size } from "./layout.ts";
 import { changesOf, ENTER, LEAVE, painted } from "./paint.ts";
@@ -12,6 +13,8 @@ export interface ScreenOptions {
   readonly input: NodeJS.ReadStream;
   readonly output: NodeJS.WriteStream;
   readonly colours: boolean;
+  /** Pastes come as keys. Absent: they are ignored. */
+  readonly pastes?: boolean;
   readonly onKeys: (keys: readonly Key[]) => void;
   readonly onResize: (size: Size) => void;
   /** The terminal was closed. */
@@ -32,13 +35,14 @@ export class Screen implements Disposable {
   readonly #bytes = new StringDecoder("utf8");
   readonly #listening: readonly (readonly [NodeJS.EventEmitter, string, (chunk: Buffer | string) => void])[];
   #inside = false;
+  #guard: TerminalGuard | null = null;
   /** The received part of an incomplete sequence. */
   #begun = "";
   #timer: NodeJS.Timeout | undefined;
   /** Painted rows on the screen. Null: unknown. */
   #shown: readonly string[] | null = null;
   /** A frame for a terminal that is not ready yet. */
-  #waiting: readonly Line[] | null = null;
+  #waiting: readonly string[] | null = null;
 
   constructor(options: ScreenOptions) {
     const { input, output, onGone } = options;
@@ -60,14 +64,19 @@ export class Screen implements Disposable {
 
   /** Lines no wider than the terminal; writes only changed lines. */
   paint(frame: readonly Line[]): void {
-    const { output, colours } = this.#options;
+    this.paintRows(frame.map((line) => painted(line, this.#options.colours)));
+  }
+
+  /** Rows of harmless text and the caller's own styles, no wider than the terminal. */
+  paintRows(frame: readonly string[]): void {
+    const { output } = this.#options;
     if (!this.#inside) return;
     // A terminal that cannot keep up gets the newest frame when it is ready, and skips those between.
     if (output.writableNeedDrain) {
       this.#waiting = frame;
       return;
     }
-    const rows = frame.slice(0, sizeOf(output).rows).map((line) => painted(line, colours));
+    const rows = frame.slice(0, sizeOf(output).rows);
     const changes = changesOf(this.#shown, rows);
     this.#shown = rows;
     this.#waiting = null;
@@ -97,6 +106,7 @@ export class Screen implements Disposable {
   }
 
   #enter(): void {
+    if (this.#options.input === process.stdin) this.#guard = guardTerminal();
     this.#options.input.setRawMode(true);
     this.#options.output.write(ENTER);
     this.#shown = null;
@@ -112,6 +122,8 @@ export class Screen implements Disposable {
     } catch {
       // The terminal is gone; nothing is left to restore.
     }
+    this.#guard?.release();
+    this.#guard = null;
   }
 
   #continue(): void {
@@ -127,13 +139,14 @@ export class Screen implements Disposable {
   #drained(): void {
     const frame = this.#waiting;
     this.#waiting = null;
-    if (frame !== null) this.paint(frame);
+    if (frame !== null) this.paintRows(frame);
   }
 
   #read(chunk: Buffer | string): void {
     clearTimeout(this.#timer);
     const { keys, rest } = decode(
       this.#begun + (typeof chunk === "string" ? chunk : this.#bytes.write(chunk)),
+      this.#options.pastes === true,
     );
     this.#begun = rest;
     if (keys.length > 0) this.#options.onKeys(keys);

@@ -1,9 +1,8 @@
 /** Owns screen lines, made from untrusted text: harmless, of known width and limited length. Pure. */
 import { harmless, harmlessLine } from "../lib/harmless.ts";
+import type { Style } from "../lib/palette.ts";
 import { cutToColumns, widthOf } from "../lib/width.ts";
 
-/** The look of a piece of a line; without colours all look alike. */
-export type Style = "bold" | "dim" | "good" | "bad" | "warn" | "accent" | "bar";
 export interface Piece {
   readonly text: string;
   readonly style?: Style;

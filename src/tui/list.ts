@@ -2,8 +2,8 @@
 import { plural } from "../lib/plural.ts";
 import { cutStart, widthOf } from "../lib/width.ts";
 import type { ReviewComment } from "../reviews/reviews.ts";
-import { cutLine, fit, lineOf, type Line, type Piece, type Style } from "../terminal/terminal.ts";
-import type { Layout } from "./layout.ts";
+import type { Style } from "../lib/palette.ts";
+import { cutLine, fit, lineOf, type Line, type Piece, type Size } from "../terminal/terminal.ts";
 import type { Filter, CommentRow, State } from "./state.ts";
 import { countsOf } from "./threads.ts";
 
@@ -63,14 +63,14 @@ export function nameOf(filter: Filter): string {
   return "value" in filter ? `${filter.by} ${filter.value}` : filter.by;
 }
 
-export function listLines(state: State, { list }: Layout): Line[] {
+export function listLines(state: State, list: Size): Line[] {
   if (state.visible.length === 0) {
     const text =
       state.loaded === null
         ? ""
         : state.rows.length === 0
           ? "This pull request has no review comments."
-          : "No comment passes the filter; f changes it.";
+          : "No comments match the filter. Press f to change it.";
     return [[{ text: lineOf(text, list.columns), style: "dim" }]];
   }
   const columns = columnsOf(list.columns);

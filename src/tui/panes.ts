@@ -1,18 +1,10 @@
 /** Panes, question and overlays as lines. Pure; caches wrapped text for the next frame. */
 import type { QuestionAnswer, Question } from "../core/events.ts";
+import type { Style } from "../lib/palette.ts";
 import { plural } from "../lib/plural.ts";
 import { widthOf } from "../lib/width.ts";
 import type { ReviewComment } from "../reviews/reviews.ts";
-import {
-  fit,
-  lineOf,
-  linesOf,
-  remembered,
-  styled,
-  wrap,
-  type Line,
-  type Style,
-} from "../terminal/terminal.ts";
+import { fit, lineOf, linesOf, remembered, styled, wrap, type Line } from "../terminal/terminal.ts";
 import { ageOf, nameOf, stateWord } from "./list.ts";
 import type { LogEntry, LogPane } from "./log.ts";
 import { commentAtCursor, openQuestion, type State } from "./state.ts";

@@ -4,7 +4,8 @@ import { plural } from "../lib/plural.ts";
 import { untilText } from "../lib/until.ts";
 import { widthOf } from "../lib/width.ts";
 import type { InterruptedSession } from "../reviews/reviews.ts";
-import { lineOf, wrap, type Style } from "../terminal/terminal.ts";
+import type { Style } from "../lib/palette.ts";
+import { lineOf, wrap } from "../terminal/terminal.ts";
 import { latest } from "./log.ts";
 import { openQuestion, type State } from "./state.ts";
 

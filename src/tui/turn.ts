@@ -191,7 +191,7 @@ function endOf({ status, reason, resetsAt, open, refused }: TurnResult, now: num
 export function interrupt(state: State): Reduced {
   const { codex } = state;
   if (codex.phase !== "running") return note(state, "Codex is not at work.");
-  if (codex.stopping) return note(state, "Codex is asked to stop already.");
+  if (codex.stopping) return note(state, "Codex is already stopping.");
   return { state: { ...state, codex: { ...codex, stopping: true } }, effects: [{ do: "interrupt" }] };
 }
 

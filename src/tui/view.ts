@@ -26,7 +26,7 @@ export function view(state: State, colours: boolean): Line[] {
 }
 
 function body(state: State, layout: Layout, size: Size): Line[] {
-  const list = () => listLines(state, layout);
+  const list = () => listLines(state, layout.list);
   const pane = () => paneWithTitle(state, layout);
   if (!layout.wide)
     return stacked(size, [
