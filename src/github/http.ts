@@ -87,16 +87,16 @@ async function send(options: HttpOptions, url: string, init: Init): Promise<Repl
   let at = url;
   for (let hop = 0; hop <= MAX_REDIRECTS; hop += 1) {
     if (new URL(at).origin !== origin) {
-      throw garbled(options, `it sends us on to ${new URL(at).host}, where nothing was asked`);
+      throw garbled(options, `it redirects to another host, ${new URL(at).host}`);
     }
     const reply = await sendOnce(options, at, init);
     const location = reply.headers.get("location");
     const moved = [301, 302, 307, 308].includes(reply.status) && location !== null;
     if (!moved || init.method !== "GET") return reply;
-    if (!URL.canParse(location, at)) throw garbled(options, "it sends us on to something that is no URL");
+    if (!URL.canParse(location, at)) throw garbled(options, "its redirect is not a valid URL");
     at = new URL(location, at).href;
   }
-  throw garbled(options, `it sends us on more than ${MAX_REDIRECTS} times`);
+  throw garbled(options, `it redirects more than ${MAX_REDIRECTS} times`);
 }
 
 async function sendOnce(options: HttpOptions, url: string, init: Init): Promise<Reply> {
@@ -198,7 +198,7 @@ function limited(
   const resets = resetIn(headers, options.now());
   const when =
     resets === null
-      ? "It does not say until when."
+      ? "The reply does not say when it resets."
       : resets <= options.now()
         ? `It ended at ${new Date(resets).toISOString()}: try again.`
         : `It lasts ${untilText(resets, options.now())}.`;
