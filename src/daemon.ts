@@ -1,5 +1,6 @@
 /**
- * The daemon's entry: one detached process that supervises all agents. It may be killed at any moment.
+ * The daemon's entry: one detached process that supervises all agents. It may be killed at any moment. Body:
+ * supervisor/daemon.ts.
  */
 import { keepDebuggersOut, keepFilesPrivate } from "./process/umask.ts";
 import { existsSync } from "node:fs";
@@ -7,7 +8,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { stateDirectory } from "./state/directory.ts";
 import { exitCodeOf, Fault } from "./core/faults.ts";
 import { openDeps } from "./setup.ts";
-import { daemonPlaces, openDaemonLog, runDaemon } from "./supervisor/supervisor.ts";
+import { openDaemonLog, runDaemon } from "./supervisor/supervisor.ts";
+import { daemonPlaces } from "./supervisor/daemon-client.ts";
 import { VERSION } from "./version.ts";
 
 const AGAIN_MS = 5_000;

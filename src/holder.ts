@@ -1,15 +1,20 @@
 /**
  * The program of a holder: one background process that runs one attempt and ends with its agent.
  *
- * Its request comes through an inherited descriptor. After its reply it no longer depends on its launcher.
+ * Its request comes through an inherited descriptor. After its reply it no longer depends on its launcher. Body:
+ * detached/holder.ts.
  */
 import { keepDebuggersOut, keepFilesPrivate } from "./process/umask.ts";
 import { Socket } from "node:net";
-import { writeSync } from "node:fs";
+import { existsSync, writeSync } from "node:fs";
+import { join } from "node:path";
 import type { WorldOptions } from "./cli/cli.ts";
 import { Fault, wantOf } from "./core/faults.ts";
+import type { AttemptRecord, RunRecord } from "./core/records.ts";
 import { hold, type HolderStart } from "./detached/holder.ts";
 import { encodeReply, LAUNCH_FD, type LaunchRequest, readRequest } from "./detached/launch-protocol.ts";
+import { endNotice, limitNotice, notify } from "./notify/notify.ts";
+import type { Deps } from "./run/run.ts";
 import { selectRun } from "./run/select.ts";
 import { configure, openDeps } from "./setup.ts";
 
@@ -41,7 +46,11 @@ async function run(request: LaunchRequest["hold"]): Promise<number> {
     const deps = await depsFor(request, options);
     const result = await hold(deps, request, reply);
     reply({ handle: result.run.handle, runId: result.run.runId, attempt: result.attempt.n });
+    // The first search makes the file.
+    if (existsSync(join(deps.state.root, "search.db")))
+      await (await import("./search/search.ts")).indexAttempt(deps, result.run, result.attempt);
     for (const diagnostic of result.attempt.diagnostics) log.warn(`${result.run.handle}: ${diagnostic}`);
+    await tellEnd(deps, result.run, result.attempt);
     await deps.store[Symbol.asyncDispose]();
     return result.exitCode;
   } catch (thrown) {
@@ -51,6 +60,14 @@ async function run(request: LaunchRequest["hold"]): Promise<number> {
     reply(error instanceof Fault ? error : detail);
     return 1;
   }
+}
+
+/** A supervised agent's end is the runbook's business, but a limit concerns the account. */
+async function tellEnd(deps: Deps, ended: RunRecord, attempt: AttemptRecord): Promise<void> {
+  const limit = limitNotice(ended, attempt, deps.clock.now());
+  const isSupervised = existsSync(join(ended.runDirectory, "agent.json"));
+  const notice = limit ?? (isSupervised ? null : endNotice(ended, attempt));
+  if (notice !== null) await notify(deps, notice, `run ${ended.handle}`);
 }
 
 /** A resumed run uses the config of its directory; the launcher has already asked about trust. */

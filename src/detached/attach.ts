@@ -4,13 +4,11 @@
  */
 import type { HolderLink } from "./link.ts";
 import { QueryFilter } from "./modes.ts";
+import { detachAt } from "../lib/sequences.ts";
 import { TerminalState, type TerminalSize } from "../lib/terminal-state.ts";
 
 /** detached: the user left. ended: the agent ended. lost: the holder is gone. */
 export type AttachEnd = "detached" | "ended" | "lost";
-
-/** Ctrl-] as a byte, and in the keyboard protocols of some terminals. */
-const DETACH_KEYS = ["\x1d", "\x1b[93;5u", "\x1b[27;5;93~"];
 
 /** Without a terminal at stdin it only watches. */
 export async function attachTerminal(link: HolderLink): Promise<AttachEnd> {
@@ -62,13 +60,6 @@ export async function attachTerminal(link: HolderLink): Promise<AttachEnd> {
       stdout.write(terminal.leave());
     }
   }
-}
-
-/** Offset of the detach key; -1: not pressed. */
-export function detachAt(data: Buffer): number {
-  const text = data.toString("latin1");
-  const found = DETACH_KEYS.map((key) => text.indexOf(key)).filter((at) => at !== -1);
-  return found.length === 0 ? -1 : Math.min(...found);
 }
 
 /** A UI redraws itself only when its terminal changes size. */

@@ -9,6 +9,7 @@ import { unlinkSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { readRecord, writeAtomic } from "../state/files.ts";
+import { readStream } from "../state/logs.ts";
 import { attemptDir } from "../state/runs.ts";
 import { runtimeDir } from "../state/runtime.ts";
 import type { Observed, Stream } from "../core/events.ts";
@@ -70,6 +71,29 @@ export async function hold(
   }
 }
 
+/** A live attempt whose owner is this process. */
+export interface OwnAttempt {
+  readonly run: RunRecord;
+  readonly attempt: AttemptRecord;
+  readonly controls: LiveControls;
+  /** Null: nothing was observed yet. */
+  readonly observed: Observed | null;
+  /** The length of its output so far. */
+  readonly total: number;
+}
+
+/** Serves a control socket for an attempt of this process. Throws, and changes nothing, if there can be no socket. */
+export async function holdOwn(deps: Deps, own: OwnAttempt): Promise<HeldAttempt> {
+  const holding = new HeldAttempt(deps, () => {});
+  try {
+    await holding.takeOver(own);
+    return holding;
+  } catch (error) {
+    await holding.close();
+    throw error;
+  }
+}
+
 function attempt(deps: Deps, holdRequest: HoldRequest, watch: Watch): Promise<AttemptResult> {
   const terminal = holdRequest.request.terminal ?? DETACHED_SIZE;
   if (holdRequest.do === "start") return startRun(deps, { ...holdRequest.request, terminal }, watch);
@@ -77,7 +101,7 @@ function attempt(deps: Deps, holdRequest: HoldRequest, watch: Watch): Promise<At
   return resumeRun(deps, { ...holdRequest.request, terminal, hasTerminal: true, ...number }, watch);
 }
 
-class HeldAttempt implements Watch {
+export class HeldAttempt implements Watch {
   readonly #deps: Deps;
   readonly #spawned: (launched: HolderStart) => void;
   readonly #runtime: string;
@@ -136,6 +160,23 @@ class HeldAttempt implements Watch {
   live(controls: LiveControls): void {
     this.#controls = controls;
     void this.#answer();
+  }
+
+  async takeOver({ run, attempt: record, controls, observed, total }: OwnAttempt): Promise<void> {
+    this.recorded(run, record);
+    await this.#channel;
+    for await (const chunk of readStream(this.#directory, "pty-output")) {
+      const rest = total - this.#viewers.total;
+      if (rest > 0) this.shown(chunk.subarray(0, rest));
+    }
+    this.#controls = controls;
+    this.#observed = observed ?? this.#observed;
+  }
+
+  /** Output that a terminal showed, and whose queries it answered. */
+  shown(chunk: Buffer): void {
+    this.#viewers.grew(chunk);
+    this.#modes.read(chunk);
   }
 
   raw(_stream: Stream, chunk: Buffer): undefined {

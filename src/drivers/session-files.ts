@@ -216,7 +216,7 @@ function restoreFault(cause: unknown, to: string): Fault {
   const full = code === "ENOSPC" || code === "EDQUOT";
   return new Fault(
     full ? "storage_full" : "storage_failed",
-    `The session could not be put back at ${to} (${code}).`,
+    `The session could not be restored at ${to} (${code}).`,
     { facts, cause },
   );
 }

@@ -49,7 +49,7 @@ const RECALLS = /\u001b(?:\[[\d;:]*|O)[A-D]|[\t\u000e\u0010\u0012\u0016\u0019/@!
 function withoutSequences(text: string): string {
   return (
     text
-      // oxlint-disable-next-line no-control-regex -- what terminals send that is no text
+      // oxlint-disable-next-line no-control-regex -- what terminals send besides text
       .replaceAll(/\u001b(?:\][^\u0007\u001b]*(?:\u0007|\u001b\\)|[P_^][^\u001b]*\u001b\\)/g, "")
       // oxlint-disable-next-line no-control-regex -- as above
       .replaceAll(/\u001b(?:\[[\d;:?<>=]*[ -/]*[@-~]|O.|.)/g, "")
@@ -59,7 +59,7 @@ function withoutSequences(text: string): string {
 /** The number of each character; order and white space change during editing. */
 function counted(text: string): ReadonlyMap<string, number> {
   const counts = new Map<string, number>();
-  // oxlint-disable-next-line no-control-regex -- keys that are no text
+  // oxlint-disable-next-line no-control-regex -- keys that type no text
   for (const one of text.replaceAll(/[\s\u0000-\u001f\u007f]/g, ""))
     counts.set(one, (counts.get(one) ?? 0) + 1);
   return counts;

@@ -53,7 +53,7 @@ const LAST_WORDS_MS = 1_000;
 
 /**
  * The caller holds a lock that allows one listener: a socket without an answer belongs to a dead owner and is replaced.
- * A socket that answers is a Fault.
+ * Throws a Fault if the socket answers.
  */
 export async function listen(
   path: string,

@@ -39,7 +39,7 @@ test("a gate that prints endlessly is ended at its limit", async () => {
 test.each<[name: string, command: readonly string[], passed: boolean, detail: string]>([
   ["exit 0 passes", ["true"], true, "true passed."],
   ["any other code fails", ["sh", "-c", "exit 3"], false, "sh -c 'exit 3' failed with exit code 3."],
-  ["a signal fails", ["sh", "-c", "kill -9 $$"], false, "sh -c 'kill -9 $$' was ended by SIGKILL."],
+  ["a signal fails", ["sh", "-c", "kill -9 $$"], false, "sh -c 'kill -9 $$' was killed by SIGKILL."],
   [
     "no shell sees the words",
     ["echo", "$HOME; `id` > x"],

@@ -91,7 +91,7 @@ async function verdictOf(
   await endMarked(processes, marker);
   if (exit.code === 0) return { passed: true, says: "passed." };
   const how =
-    exit.code === null ? `was ended by ${exit.signal ?? "a signal"}` : `failed with exit code ${exit.code}`;
+    exit.code === null ? `was killed by ${exit.signal ?? "a signal"}` : `failed with exit code ${exit.code}`;
   return { passed: false, says: `${how}.` };
 }
 

@@ -23,7 +23,7 @@ export type EndingStep = "interrupt" | "terminate" | "kill";
 /** How long the kernel may take to carry out SIGKILL; a process in uninterruptible sleep takes longer. */
 const KILL_MS = 3000;
 
-/** Ends an agent that no signal has asked to stop yet. An empty marker marks nothing. */
+/** Ends an agent that has received no signal yet. An empty marker matches no process. */
 export async function endTree(
   root: ProcessIdentity | null,
   marker: string,

@@ -3,18 +3,20 @@
  * it has a handle. Nothing is written to the engine's store.
  */
 import { ensureIdentity } from "../state/identity.ts";
+import { readCopy } from "../state/escrow.ts";
 import { createRunDir, saveRunFile } from "../state/runs.ts";
 import { Fault } from "../core/faults.ts";
 import { makeRunId } from "../core/ids.ts";
-import type { RunRecord } from "../core/records.ts";
+import type { Redact } from "../lib/secrets.ts";
+import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import { sessionFiles } from "../drivers/drivers.ts";
-import type { Engine, FoundSession } from "../engines/engine.ts";
+import type { Engine, FoundSession, SessionWords } from "../engines/engine.ts";
 import { type Deps, isoNow } from "./deps.ts";
 import { allEngines, environmentOf, findEngine, findProgram, versionOf } from "./engine-setup.ts";
 import { trustNow } from "./folder-trust.ts";
 import { copiesOf } from "./escrow/copies.ts";
 import { takeEscrow } from "./escrow/escrow.ts";
-import { excerpt, redactorFor, rightsVariables } from "./launch.ts";
+import { excerpt, recognition, redactorFor, rightsVariables } from "./launch.ts";
 import { leaseRun } from "./leases.ts";
 
 export interface Conversation extends FoundSession {
@@ -53,6 +55,55 @@ export async function findConversations(
     }
   }
   return found.toSorted((one, other) => (other.updatedAtMs ?? 0) - (one.updatedAtMs ?? 0));
+}
+
+/** A longer session is read from its end. */
+const MAX_WORDS_BYTES = 32 * 1024 * 1024;
+
+/** The words of a conversation in an engine's own store, redacted. Null: the store cannot be read. */
+export async function conversationWords(
+  deps: Deps,
+  { engine: id, id: session, cwd, path }: Conversation,
+): Promise<readonly SessionWords[] | null> {
+  const engine = findEngine(deps, id);
+  const { home, env } = environmentOf(deps, engine, []);
+  const redact = redactorFor(env, []);
+  const files = sessionFiles();
+  if (path !== null) {
+    const text = await files.tail(path, MAX_WORDS_BYTES);
+    return text === null ? null : redacted(wordsOf(engine, text), redact);
+  }
+  const place = { home: home ?? "", cwd: cwd ?? "" };
+  const words = home === null ? null : await engine.transfer?.wordsIn(session, place, files);
+  return words === null || words === undefined ? null : redacted(asWords(words.values()), redact);
+}
+
+/** The same for the run's copy of its session. Also null if it may hold a secret that is no longer known. */
+export function copyWords(
+  deps: Deps,
+  run: RunRecord,
+  attempts: readonly AttemptRecord[],
+): readonly SessionWords[] | null {
+  const engine = allEngines(deps).find(({ id }) => id === run.agentName);
+  const own = run.escrow?.files[0];
+  if (engine === undefined || own === undefined || own.size > MAX_WORDS_BYTES) return null;
+  const { redact, unknown } = recognition(environmentOf(deps, engine, []).env, run, attempts);
+  const text = unknown.length > 0 ? null : readCopy(run.runDirectory, own);
+  return text === null ? null : redacted(wordsOf(engine, text), redact);
+}
+
+function wordsOf(engine: Engine, text: string): readonly SessionWords[] {
+  const exported = engine.transfer?.readExport(text);
+  if (exported !== null && exported !== undefined) return asWords(exported.values());
+  return text.split("\n").flatMap((line) => engine.words?.(line) ?? []);
+}
+
+function asWords(texts: Iterable<string>): readonly SessionWords[] {
+  return [...texts].filter((text) => text !== "").map((text) => ({ kind: "answer", text }));
+}
+
+function redacted(words: readonly SessionWords[], redact: Redact): readonly SessionWords[] {
+  return words.map((piece) => ({ ...piece, text: redact(piece.text) }));
 }
 
 export interface AdoptRequest {
@@ -160,7 +211,7 @@ async function assertUsable(
   if (located?.state !== "unusable") return;
   throw new Fault(
     located.damaged ? "session_damaged" : "session_lost",
-    `${engine.title} would not continue ${found.id}: ${located.why} (${located.path}).`,
+    `${engine.title} cannot continue the session ${found.id}: ${located.why} (${located.path}).`,
     { facts: { engine: engine.id, session: found.id } },
   );
 }

@@ -44,8 +44,8 @@ export function prepareLock(deps: Deps, path: string): void {
 const SEES_ALL = "pid:[4026531836]";
 
 /**
- * Throws when an agent of the last attempts lives, or may live, where this process cannot see it. Visible agents were
- * ended before.
+ * Throws if an agent of the last attempts lives, or may live, in a pid namespace that this process cannot see. The caller
+ * has ended visible agents.
  */
 export async function assertAgentGone(deps: Deps, run: RunRecord): Promise<void> {
   const { boot, space } = deps.processes.self();
@@ -172,7 +172,7 @@ export async function assertAllRecorded(deps: Deps, run: RunRecord): Promise<voi
   const found = await findUnrecorded(deps, run.runDirectory, recorded);
   if (found === null || !found.lives) return;
   const text = unrecordedAgent(found);
-  throw new Fault("session_busy", `Run ${run.handle} cannot go on: ${text}`, {
+  throw new Fault("session_busy", `Run ${run.handle} cannot be resumed: ${text}`, {
     facts: { handle: run.handle, attempt: found.n, pids: found.pids.map(String) },
   });
 }

@@ -7,6 +7,8 @@
  */
 import { join } from "node:path";
 import { assertOwnState } from "../state/identity.ts";
+import { scheduledFile } from "../state/directory.ts";
+import { readRecord, removeQuietly } from "../state/files.ts";
 import { assertNoMounts } from "../state/mounts.ts";
 import { removeRunDir } from "../state/runs.ts";
 import { sweepTrash } from "../state/upkeep.ts";
@@ -20,7 +22,12 @@ import { listRuns } from "./select.ts";
 import { endStrays } from "./stop.ts";
 import { gitDirectoryOf } from "./git.ts";
 import { conversationAtRisk } from "./escrow/only-copy.ts";
+import { keepInTrash, settleTrash, type Trashed } from "./trash/trash.ts";
 import { workAtRisk } from "./unsaved.ts";
+
+export { restoreRun } from "./trash/restore.ts";
+export { type Emptied, emptyTrash, type Trashed } from "./trash/trash.ts";
+export { heldByWorktree } from "./unsaved.ts";
 
 export interface CleanOptions {
   /** Removes a worktree or directory with work that is saved nowhere else, and the only copy of a conversation. */
@@ -31,10 +38,14 @@ export interface CleanOptions {
   readonly alongside?: (run: RunRecord) => Promise<void>;
 }
 
-/** Throws `run_busy` for a live run, `work_unsaved` for work that would be lost, and `mount_inside` for a mounted file system. */
-export async function removeRun(deps: Deps, run: RunRecord, options: CleanOptions): Promise<void> {
+/**
+ * Throws `run_busy` for a live run, `work_unsaved` for work that would be lost, and `mount_inside` for a mounted file system.
+ * Returns the trash with the run's worktree, null: it had none, or the user gave its work up.
+ */
+export async function removeRun(deps: Deps, run: RunRecord, options: CleanOptions): Promise<Trashed | null> {
   assertOwnState(deps);
   await assertNotLive(deps, run);
+  assertNotScheduled(deps, run);
   await assertNotNeeded(deps, run, options);
   await using _held = await withReserve(deps, () => leaseRun(deps, run));
   await assertNoneUnknown(deps, run);
@@ -48,9 +59,30 @@ export async function removeRun(deps: Deps, run: RunRecord, options: CleanOption
   await assertNoWork(deps, run, options);
   await assertNotNeeded(deps, run, options);
   await options.alongside?.(run);
-  await leaveWorktree(deps, run);
-  await removeRunDir(deps.state, run.runId);
+  // The checks may miss a way to hide work, so nothing goes for good at once.
+  const kept = options.discardWork ? null : await withReserve(deps, () => keepInTrash(deps, run));
+  if (kept === null) {
+    await leaveWorktree(deps, run);
+    await removeRunDir(deps.state, run.runId);
+  }
   await forgetRun(deps, run);
+  return kept;
+}
+
+/** The daemon would have nothing to resume. It carries out no damaged record, so such a record goes with the run. */
+function assertNotScheduled({ state }: Deps, { runId, handle }: RunRecord): void {
+  let phase: unknown;
+  try {
+    phase = readRecord(scheduledFile(state, runId))?.["state"];
+  } catch (error) {
+    if (!(error instanceof Fault) || error.code !== "record_damaged") throw error;
+  }
+  if (phase !== "waiting" && phase !== "starting") return;
+  throw new Fault(
+    "run_busy",
+    `Run ${handle} has a scheduled resume. Cancel it first: reprise scheduled cancel ${handle}`,
+    { facts: { handle } },
+  );
 }
 
 /** Removes the index row. A fault says that the directory is removed already. */
@@ -58,6 +90,7 @@ async function forgetRun(deps: Deps, run: RunRecord): Promise<void> {
   try {
     await withReserve(deps, async () => {
       await forgetAgent(deps, run);
+      removeQuietly(scheduledFile(deps.state, run.runId));
       await deps.store.deleteRun(run.runId);
     });
   } catch (error) {
@@ -83,9 +116,11 @@ export async function forgetAgent(
 }
 
 /** Finishes interrupted removals: the recordings of such a run are hidden, but still on the disk. */
-export async function finishRemovals({ state, clock, log, processes }: Deps): Promise<void> {
+export async function finishRemovals(deps: Deps): Promise<void> {
+  const { state, clock, log, processes } = deps;
   if (!state.writable) return;
   try {
+    await settleTrash(deps);
     await sweepTrash(state, clock, isDead({ processes }));
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
@@ -113,6 +148,8 @@ export interface PruneOptions extends CleanOptions {
 export interface Pruned {
   /** With `dryRun`: the runs that would be removed. */
   readonly removed: readonly RunRecord[];
+  /** Those of them in the trash. */
+  readonly kept: readonly Trashed[];
   readonly skipped: readonly Skipped[];
   /** A bug that ended the work. The caller reports the removed runs first. */
   readonly bug?: unknown;
@@ -145,6 +182,7 @@ export async function pruneRuns(
   // A run that `listRuns` has just corrected has a new time stamp.
   const old = found.filter((run) => run.updatedAt < updatedBefore);
   const removed: RunRecord[] = [];
+  const kept: Trashed[] = [];
   const skipped: Skipped[] = [];
   for (const [at, run] of old.entries()) {
     onProgress(at, old.length);
@@ -153,14 +191,17 @@ export async function pruneRuns(
         await assertNotLive(deps, run);
         await assertNotNeeded(deps, run, options);
         await assertNoWork(deps, run, options);
-      } else await removeRun(deps, run, options);
+      } else {
+        const trashed = await removeRun(deps, run, options);
+        if (trashed !== null) kept.push(trashed);
+      }
       removed.push(run);
     } catch (error) {
-      if (!(error instanceof Fault)) return { removed, skipped, bug: error };
+      if (!(error instanceof Fault)) return { removed, kept, skipped, bug: error };
       skipped.push({ run, code: error.code, reason: error.message, failed: !KEPT.includes(error.code) });
     }
   }
-  return { removed, skipped };
+  return { removed, kept, skipped };
 }
 
 const KEPT: readonly string[] = ["run_busy", "session_busy", "work_unsaved", "mount_inside"];

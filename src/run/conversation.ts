@@ -126,7 +126,7 @@ export function saidSince(copy: Escrow, attempts: readonly AttemptRecord[]): str
   );
   return cut === undefined
     ? null
-    : `the copy was made while attempt ${cut.n} worked and lacks later messages`;
+    : `Reprise made the copy during attempt ${cut.n}, so it lacks later messages`;
 }
 
 /** The text of a conversation, by the engine's ids of messages and parts. */

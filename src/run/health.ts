@@ -3,10 +3,13 @@
  * Changes nothing, except that it removes unfinished files of crashed processes.
  */
 import { copiedFrom, type MovedState, movedState, movedWords, stateOrigin } from "../state/identity.ts";
+import { fileSize, readSmallText } from "../state/places.ts";
+import { type TrashSize, trashSize } from "../state/trash.ts";
 import { stateFacts, stuckTrash, sweepTemp } from "../state/upkeep.ts";
+import type { Env } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
-import type { Engine } from "../engines/engine.ts";
+import type { Engine, LoginState } from "../engines/engine.ts";
 import { plural } from "../lib/plural.ts";
 import { shellWord } from "../lib/shell.ts";
 import { checkRuns, type Finding, REBUILD } from "./index/check-runs.ts";
@@ -25,6 +28,7 @@ export interface Health {
     readonly mode: string;
     readonly writable: boolean;
     readonly freeBytes: number | null;
+    readonly trash: TrashSize;
   };
   readonly index: {
     readonly backend: string;
@@ -54,6 +58,9 @@ export interface EngineHealth {
   readonly fit: Fit;
   readonly home: string | null;
   readonly legacy: string | null;
+  readonly login: LoginState;
+  /** The newest run that completed. Null: no run of the index. */
+  readonly lastCompleted: { readonly handle: string; readonly at: string } | null;
 }
 
 /** unknown: the version is unknown, or no tested version is recorded for this engine. */
@@ -68,17 +75,19 @@ export async function checkHealth(deps: Deps, onProgress: (text: string) => void
     attention("config", problem, "correct the file; until then no agent is started with it"),
   );
   onProgress("asking the engines for their versions");
-  const engines = await Promise.all(allEngines(deps).map((engine) => engineHealth(deps, engine)));
+  const found = await Promise.all(allEngines(deps).map((engine) => engineHealth(deps, engine)));
+  const rows = await listRuns(deps, { limit: Number.POSITIVE_INFINITY });
+  const engines = found.map((engine) => ({ ...engine, lastCompleted: lastCompleted(rows, engine.id) }));
   findings.push(...engines.flatMap(engineFindings));
   if (engines.every(({ id, program }) => program === null || id === "demo")) {
     findings.push(note("engines", "no engine is installed yet", "reprise demo"));
   }
   const { readOnly, ...facts } = stateFacts(deps.state);
-  const state = { path: deps.state.root, writable: deps.state.writable, ...facts };
+  const trash = trashSize(deps.state);
+  const state = { path: deps.state.root, writable: deps.state.writable, ...facts, trash };
   findings.push(...stateFindings(state, readOnly), ...copyFindings(deps));
   if (deps.repaired !== undefined) findings.push(note("index", deps.repaired, null));
   onProgress("reading the index");
-  const rows = await listRuns(deps, { limit: Number.POSITIVE_INFINITY });
   findings.push(...undefinedEngines(deps, rows), ...(await movedFindings(deps, rows)));
   const index = await indexHealth(deps, rows, findings);
   onProgress("reading the run directories");
@@ -125,7 +134,16 @@ async function todoFor(deps: Deps, run: RunRecord): Promise<string> {
   }
 }
 
-async function engineHealth(deps: Deps, engine: Engine): Promise<EngineHealth> {
+function lastCompleted(rows: readonly RunRecord[], engine: string): EngineHealth["lastCompleted"] {
+  let last: RunRecord | null = null;
+  for (const run of rows)
+    if (run.agentName === engine && run.status === "completed" && run.updatedAt > (last?.updatedAt ?? ""))
+      last = run;
+  return last === null ? null : { handle: last.handle, at: last.updatedAt };
+}
+
+async function engineHealth(deps: Deps, engine: Engine): Promise<Omit<EngineHealth, "lastCompleted">> {
+  const { home, env } = environmentOf(deps, engine, []);
   const program = findProgram(deps, engine);
   // An unknown version does not stop the checks.
   const version = program === null ? null : await versionOf(deps, engine, program).catch(() => null);
@@ -136,9 +154,22 @@ async function engineHealth(deps: Deps, engine: Engine): Promise<EngineHealth> {
     version,
     tested: engine.tested,
     fit: fitOf(version, engine.tested),
-    home: environmentOf(deps, engine, []).home,
+    home,
     legacy: engine.legacy ?? null,
+    login: loginOf(engine, home, env),
   };
+}
+
+/** An empty object is no login. */
+const LEAST_LOGIN = 3;
+
+function loginOf(engine: Engine, home: string | null, env: Env): LoginState {
+  if (engine.login === undefined || home === null) return "unknown";
+  return engine.login({
+    ...{ home, env, hasKeyStore: process.platform === "darwin" },
+    has: (path) => (fileSize(path) ?? 0) >= LEAST_LOGIN,
+    settings: (path) => readSmallText(path),
+  });
 }
 
 export function fitOf(version: string | null, tested: readonly [string, string] | null): Fit {
@@ -182,11 +213,12 @@ function engineFindings(engine: EngineHealth): readonly Finding[] {
       ),
     ];
   }
+  // A missing login is in the engine's row: an engine that the user does not use needs no attention.
   return [];
 }
 
 /** On a read-only file system the directory cannot be changed. */
-export function stateFindings(state: Health["state"], readOnly: boolean): readonly Finding[] {
+export function stateFindings(state: Omit<Health["state"], "trash">, readOnly: boolean): readonly Finding[] {
   const findings: Finding[] = [];
   const close = readOnly ? null : `chmod 700 '${state.path}'`;
   if (!state.writable) {

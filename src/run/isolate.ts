@@ -131,7 +131,7 @@ async function placeIn(
   if (asked?.code === 0) return { top: resolveDirectory(top), commit };
   throw new Fault(
     "cwd_invalid",
-    `A worktree needs a git repository with a commit, and ${cwd} is not in one.`,
+    `A worktree needs a git repository with a commit, and ${cwd} is not in one. Commit something, or leave out --isolate worktree.`,
     {
       facts: { cwd },
     },
@@ -295,7 +295,8 @@ export async function leaveWorktree(deps: Deps, run: RunRecord): Promise<void> {
   // The repository has its old path.
   if (movedWith(run) !== null && isOriginal(deps))
     await git(deps, worktree, ["worktree", "repair", worktree]);
-  await git(deps, worktree, ["worktree", "remove", "--force", worktree]);
+  // Twice, because an interrupted move to the trash leaves git's record locked.
+  await git(deps, worktree, ["worktree", "remove", "--force", "--force", worktree]);
 }
 
 async function git(deps: Deps, cwd: string, args: readonly string[]) {

@@ -39,7 +39,7 @@ function secretsIn(env: Env, given: readonly (readonly [string, string])[]) {
 /** A recorded run's secrets, as far as today's environment and config still tell them. */
 export interface Recognition {
   readonly redact: Redact;
-  /** Variables that some attempt had and that are not set today: their values are not recognised in the raw logs. */
+  /** Variables that some attempt had and that are not set today: their values are not recognized in the raw logs. */
   readonly unknown: readonly string[];
 }
 
@@ -247,15 +247,15 @@ function assertSameFiles(engine: Engine, { handle, launch }: RunRecord, later: L
   const { by, path, sha256 } = changed;
   const what =
     sha256 === null
-      ? "was not there"
+      ? "is new since run"
       : sha256.startsWith("uncomparable")
-        ? "could not be compared"
-        : "had another content";
+        ? "cannot be compared with its state when run"
+        : "has changed since run";
   const accept = later.supervised === true ? "" : "; or give --allow-files if the change is yours";
   throw new Fault(
     "would_widen",
-    `${harmlessLine(path, MOST_CHARACTERS)} decides what ${engine.title} may do (${by}), and it ${what} when run ${handle} was started. ` +
-      `Put it back as it was, then resume again${accept}; or start a new run.`,
+    `${harmlessLine(path, MOST_CHARACTERS)} controls what ${engine.title} may do (${by}) and ${what} ${handle} started. ` +
+      `Restore it, then resume again${accept}; or start a new run.`,
     { facts: { handle, option: by, path } },
   );
 }

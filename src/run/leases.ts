@@ -208,6 +208,12 @@ export function isDead({ processes }: Pick<Deps, "processes">): (pid: number) =>
   return (pid) => processes.identify(pid) === null;
 }
 
+/** Takes another kind of lease for a moment. Null: a live process has it. */
+export async function takeLease(deps: Deps, key: string): Promise<Lease | null> {
+  const answer = await deps.store.acquireLease(key, owner(deps), (other) => ownerLives(deps, other));
+  return answer.held ? answer.lease : null;
+}
+
 /** The live owner of a run. Null: no owner. */
 export async function liveOwner(deps: Deps, runId: string): Promise<LeaseOwner | null> {
   const lease = await deps.store.getLease(runLeaseKey(runId));

@@ -15,7 +15,6 @@ import type { EngineSetup } from "./engine-setup.ts";
 import { foldersIn } from "./folder-trust.ts";
 import { excerpt, redactorFor, rightsVariables, storableArgs, storableEnv } from "./launch.ts";
 import { optionsOf, resumeCommand } from "./resume/plan.ts";
-import type { PreparedResume } from "./resume/prepare.ts";
 
 export interface NewRun {
   readonly request: {
@@ -27,6 +26,7 @@ export interface NewRun {
     readonly trustCwd: boolean;
     readonly subject: string | null;
     readonly name: string | null;
+    readonly tags?: readonly string[];
   };
   readonly setup: EngineSetup;
   readonly command: Command;
@@ -66,12 +66,22 @@ export function newRun(deps: Deps, parts: NewRun): RunRecord {
     engineHome: setup.home,
     subject: request.subject,
     name: excerpt(request.name, redact),
+    ...(request.tags === undefined ? {} : { tags: request.tags.map(redact) }),
   };
 }
 
 function unresumable({ request, setup, command, given }: NewRun): Pick<Launch, "unresumable"> {
   const why = command.ephemeral ?? refusedOption(setup.engine, given, request.message !== null);
   return why === null ? {} : { unresumable: why };
+}
+
+/** The parent's resume, as far as a fork needs it. */
+interface ForkedFrom {
+  readonly run: RunRecord;
+  readonly setup: EngineSetup;
+  readonly command: Command;
+  readonly interactive: boolean;
+  readonly message: string | null;
 }
 
 export interface ForkRequest {
@@ -84,11 +94,7 @@ export interface ForkRequest {
  * The run of a fork: the parent's place, options and rights (I12), and a separate conversation. The parent's session
  * is not among its sessions, so no later resume can go back to it.
  */
-export function forkedRun(
-  deps: Deps,
-  prepared: PreparedResume,
-  { runId, session, env }: ForkRequest,
-): RunRecord {
+export function forkedRun(deps: Deps, prepared: ForkedFrom, { runId, session, env }: ForkRequest): RunRecord {
   const { run: parent, setup, command, interactive, message } = prepared;
   const redact = redactorFor(setup.env, env);
   return {
@@ -141,8 +147,14 @@ export function warnOfUnresumable({ log }: Deps, { launch }: RunRecord): void {
   if (launch.unresumable !== undefined) log.warn(`This run cannot be resumed: ${launch.unresumable}.`);
 }
 
-/** The index decides over the handle; the run directory follows. */
+/** A name is given in turn, so that no two live runs get the same one. */
 export async function recordRun(deps: Deps, run: RunRecord): Promise<RunRecord> {
+  if (run.name === null) return record(deps, run);
+  return (await import("./label.ts")).withName(deps, run.name, run.runId, () => record(deps, run));
+}
+
+/** The index decides over the handle; the run directory follows. */
+async function record(deps: Deps, run: RunRecord): Promise<RunRecord> {
   ensureIdentity(deps.state, deps.machine);
   if ((await deps.store.createRun(run)) === "handle_taken") {
     // One handle in four thousand million: the user may simply start again.
@@ -151,9 +163,9 @@ export async function recordRun(deps: Deps, run: RunRecord): Promise<RunRecord> 
     });
   }
   if (createRunDir(deps.state, run.runId) === null && fileSize(join(run.runDirectory, "run.json")) !== null) {
-    // The index does not know the run, since an older one was put back, but what was recorded is not written over.
+    // An older index was restored, so it lacks this run. The recorded run directory stays as it is.
     await deps.store.deleteRun(run.runId);
-    throw new Fault("run_busy", `Run ${run.handle} was started before: ${run.runDirectory} is there.`, {
+    throw new Fault("run_busy", `Run ${run.handle} already exists: ${run.runDirectory}`, {
       facts: { handle: run.handle, path: run.runDirectory },
     });
   }

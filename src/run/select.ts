@@ -7,6 +7,7 @@ import {
   createAttemptDir,
   listAttemptDirs,
   loadAttemptFile,
+  loadLabel,
   loadRunFile,
   runDirAt,
   saveAttemptFile,
@@ -15,40 +16,77 @@ import {
 import { basename, join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { Fault } from "../core/faults.ts";
-import { isRunId, parseSelector } from "../core/ids.ts";
+import { isRunId, parseSelector, readSelector, type Selector } from "../core/ids.ts";
+import { foldedName, withLaterLabel } from "../core/label.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import type { RunFilter } from "../store/store.ts";
 import { changedNow, type Deps, isoNow } from "./deps.ts";
 import { clearAfterDead, liveOwner, tryHoldRun } from "./leases.ts";
 
-/** Takes a handle, a unique prefix or a full run id. Returns a current record. */
+/**
+ * Takes a handle, a full run id, a name or a unique prefix. Returns a current record. A name never stands for a handle or a
+ * run id, so a stored handle finds its own run or none.
+ */
 export async function selectRun(deps: Deps, text: string): Promise<RunRecord> {
-  const selector = parseSelector(text);
-  if (selector.by === "runId") {
-    const run =
-      (await rowOf(deps, selector.runId)) ??
-      (await (await import("./index/rebuild.ts")).recallRun(deps, selector.runId));
-    if (run === null) throw unknown(text);
-    return correctStatus(deps, await asRecorded(deps, run));
+  const selector = readSelector(text);
+  if (selector !== null && selector.by !== "prefix") return selectExact(deps, selector, text);
+  const named = await runsNamed(deps, text);
+  const prefixed = selector === null ? [] : await deps.store.findByHandle(selector.prefix);
+  const found = [...new Map([...named, ...prefixed].map((run) => [run.runId, run])).values()];
+  const [only] = found;
+  if (only === undefined) {
+    if (selector !== null) throw unknown(text);
+    throw notSelected(text);
   }
-  const found = await deps.store.findByHandle(selector.by === "handle" ? selector.handle : selector.prefix);
-  const only =
-    found[0] ??
-    (selector.by === "handle"
-      ? await (await import("./index/rebuild.ts")).recallRun(deps, selector.handle)
-      : null);
-  if (only === null) throw unknown(text);
-  if (found.length > 1) {
-    const list = found.map((run) => `${run.handle} (${run.agentName}, ${run.createdAt})`);
-    throw new Fault(
-      "handle_ambiguous",
-      `${text} fits ${found.length} runs: ${list.join("; ")}. Type more characters.`,
+  if (found.length > 1) throw (await import("./label.ts")).ambiguous(deps, text, found);
+  return correctStatus(deps, await asRecorded(deps, only));
+}
+
+async function selectExact(deps: Deps, selector: ExactSelector, text: string): Promise<RunRecord> {
+  const row =
+    selector.by === "runId"
+      ? await rowOf(deps, selector.runId)
+      : ((await deps.store.findByHandle(selector.handle))[0] ?? null);
+  const wanted = selector.by === "runId" ? selector.runId : selector.handle;
+  const run = row ?? (await (await import("./index/rebuild.ts")).recallRun(deps, wanted));
+  if (run === null) throw unknown(text);
+  return correctStatus(deps, await asRecorded(deps, run));
+}
+
+type ExactSelector = Exclude<Selector, { readonly by: "prefix" }>;
+
+/**
+ * The runs with this name, or else with a name that differs only in case. A live run counts before those that ended, as no
+ * two live runs get the same name.
+ */
+async function runsNamed(deps: Deps, text: string): Promise<readonly RunRecord[]> {
+  const all = { limit: Number.POSITIVE_INFINITY, sort: "updated" } as const;
+  let found = await deps.store.listRuns({ name: text, ...all });
+  if (found.length === 0) {
+    const like = (await deps.store.listNames()).filter((name) => foldedName(name) === foldedName(text));
+    for (const name of like) found = [...found, ...(await deps.store.listRuns({ name, ...all }))];
+  }
+  if (found.length < 2) return found;
+  const { isLive } = await import("./label.ts");
+  const live: RunRecord[] = [];
+  for (const run of found) if (await isLive(deps, run)) live.push(run);
+  return live.length === 1 ? live : found;
+}
+
+function notSelected(text: string): Fault {
+  try {
+    parseSelector(text);
+  } catch (error) {
+    if (!(error instanceof Fault) || text.trim() === "") throw error;
+    return new Fault(
+      error.code,
+      error.message.replace(" is not a handle: ", " is no run's name and not a handle: "),
       {
-        facts: { given: text, handles: found.map((run) => run.handle) },
+        facts: error.facts,
       },
     );
   }
-  return correctStatus(deps, await asRecorded(deps, only));
+  return unknown(text);
 }
 
 /** The run directory is the truth: an older index, restored from a backup, takes the run from there. */
@@ -58,8 +96,12 @@ async function asRecorded(deps: Deps, row: RunRecord): Promise<RunRecord> {
     if (file === null) return row;
     // The directory may have moved.
     const { runDirectory } = row;
-    if (isDeepStrictEqual({ ...file, runDirectory }, JSON.parse(JSON.stringify(row)))) return row;
-    if (row.status === "running" && (await liveOwner(deps, row.runId)) !== null) return row;
+    const label = await loadLabel(runDirectory);
+    const recorded = withLaterLabel({ ...(file as unknown as RunRecord), runDirectory }, label);
+    const indexed = JSON.parse(JSON.stringify(row)) as RunRecord;
+    if (isDeepStrictEqual(withLaterLabel(recorded, indexed), indexed)) return row;
+    if (row.status === "running" && (await liveOwner(deps, row.runId)) !== null)
+      return withLaterLabel(row, label);
     const found = await (await import("./index/catch-up.ts")).caughtUp(deps, row.runId, row);
     if (found === null || found === "held") return (await deps.store.getRun(row.runId)) ?? row;
     deps.log.warn(`the index was older than the directory of run ${row.handle}, which was taken instead.`);
@@ -81,21 +123,23 @@ async function rowOf(deps: Deps, runId: string): Promise<RunRecord | null> {
   }
 }
 
-/** The newest run of this directory, without runs whose UI was closed before the first message. */
+/** The run last used in this directory that can be resumed, as far as its record shows. */
 export async function selectLatest(deps: Deps, cwd: string): Promise<RunRecord> {
-  for (let limit = 1; ; limit *= 8) {
-    const runs = await deps.store.listRuns({ cwd, limit });
-    const found = runs.find(({ empty }) => empty === undefined);
-    if (found !== undefined) return correctStatus(deps, await asRecorded(deps, found));
-    if (runs.length === limit) continue;
-    const what =
-      runs.length === 0
-        ? `No run was started in ${cwd}.`
-        : `Every run of ${cwd} is a UI that was closed before anything was said.`;
-    throw new Fault("handle_unknown", `${what} \`reprise list\` shows the runs there are.`, {
-      facts: { cwd },
-    });
-  }
+  const [found] = await deps.store.listRuns({ cwd, sort: "updated", limit: 1, matches: canContinue });
+  if (found !== undefined) return correctStatus(deps, await asRecorded(deps, found));
+  const [other] = await deps.store.listRuns({ cwd, limit: 1 });
+  const what =
+    other === undefined
+      ? `No run was started in ${cwd}.`
+      : `No run of ${cwd} has a conversation to continue.`;
+  throw new Fault("handle_unknown", `${what} \`reprise list\` shows the runs there are.`, { facts: { cwd } });
+}
+
+/** The reasons of a record alone, as in `whyNotResumable`, which loads more. */
+function canContinue({ empty, launch, session, sessions, status }: RunRecord): boolean {
+  if (empty === true || launch.unresumable !== undefined || launch.redacted.length > 0) return false;
+  const hasSession = session.value !== null || sessions.some(({ foreign }) => foreign === undefined);
+  return hasSession || status === "running";
 }
 
 /** `--run-dir`: a path, a full run id or a handle, bound to this engine. */
@@ -267,7 +311,7 @@ function runIdOfPath(deps: Deps, path: string): string {
 function unknown(text: string): Fault {
   return new Fault(
     "handle_unknown",
-    `No run has the handle ${text}. \`reprise list\` shows the runs there are.`,
+    `No run has the handle${/^[0-9a-f]{4,7}$/i.test(text) ? " or name" : ""} ${text}. \`reprise list\` shows the runs there are.`,
     {
       facts: { given: text },
     },

@@ -35,6 +35,8 @@ export interface StartRequest extends AttemptOptions {
   /** Adds the attempt to this run instead of a new one. */
   readonly runDir: string | null;
   readonly name: string | null;
+  /** Absent: none. */
+  readonly tags?: readonly string[];
   readonly subject: string | null;
   readonly trustCwd: boolean;
   readonly escrow: boolean;

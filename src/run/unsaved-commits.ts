@@ -1,6 +1,7 @@
 /** Commits that would be lost with a run: those that no ref outside the removed directories leads to. */
 import { dirname, join, resolve } from "node:path";
 import { entriesOf, modifiedAtMs, readSmallText, realPath } from "../state/places.ts";
+import { trashRoot } from "../state/trash.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Deps } from "./deps.ts";
 import { commitsIn, type Git, type GitOptions, MOST_LISTED, openGit, repositoriesAt } from "./git.ts";
@@ -153,7 +154,8 @@ export async function commitsAtRisk(
   const commits = commitsIn(kinds?.stdout ?? "");
   const others = entriesOf(join(common, "worktrees"))
     .map(({ name }) => join(common, "worktrees", name))
-    .filter((path) => realPath(path) !== gitDir);
+    // A worktree in the trash keeps its commits only for a while.
+    .filter((path) => realPath(path) !== gitDir && !leadsInto(path, trashRoot(deps.state)));
   const elsewhere = [
     ...all,
     ...others.flatMap(idsBelow),
@@ -166,10 +168,14 @@ export async function commitsAtRisk(
   return left.length === 0 ? null : onNoBranch(`in ${common} since this run began`, left);
 }
 
+function leadsInto(gitDir: string, directory: string): boolean {
+  return isInside(readSmallText(join(gitDir, "gitdir"))?.trim() ?? "", directory);
+}
+
 /** What goes with a worktree: the past places of its HEAD, its private refs, and the notes of an unfinished rebase. */
 export async function ownIds(git: Git, gitDir: string): Promise<readonly string[]> {
   const ids = idsBelow(gitDir);
-  // A table of refs is no text.
+  // A table of refs is not text.
   if (entriesOf(join(gitDir, "reftable")).length === 0) return ids;
   const said = await Promise.all([
     git(["rev-parse", "--verify", "HEAD^{commit}"]),

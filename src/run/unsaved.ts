@@ -69,7 +69,16 @@ export async function workAtRisk(deps: Deps, run: RunRecord): Promise<string | n
 }
 
 /** Reprise's own entries of a run's directory. An agent in a worktree there may add others: `git worktree add ../x`. */
-const OWN = new Set(["run.json", "agent.json", "attempts", "escrow", "work", "worktree"]);
+const OWN = new Set([
+  "run.json",
+  "label.json",
+  "agent.json",
+  "attempts",
+  "escrow",
+  "trash.json",
+  "work",
+  "worktree",
+]);
 
 async function atRisk(deps: Deps, run: RunRecord): Promise<string | null> {
   const beside = entriesOf(run.runDirectory).find(({ name }) => !OWN.has(name) && !isLeftover(name));
@@ -89,13 +98,23 @@ async function atRisk(deps: Deps, run: RunRecord): Promise<string | null> {
     entriesOf(worktree).every(({ name }) => name === ".git") && !entriesOf(place.gitDir).some(isIndex);
   if (run.attempts === 0 && isUnfilled) return null;
   const git = await openChecked(deps, worktree, { GIT_DIR: place.gitDir, GIT_WORK_TREE: worktree });
-  const removal: Removal = {
-    deps,
-    goes: [run.runDirectory, place.gitDir].flatMap(namesOf),
-    kept: place.common,
-    modes: keepsModes(join(run.runDirectory, "run.json")),
-  };
+  const removal = removalOf(deps, run.runDirectory, place);
   return (await filesAtRisk(removal, git, place)) ?? (await commitsAtRisk(removal, git, place, run));
+}
+
+function removalOf(deps: Deps, runDirectory: string, { gitDir, common }: Place): Removal {
+  const goes = [runDirectory, gitDir].flatMap(namesOf);
+  return { deps, goes, kept: common, modes: keepsModes(join(runDirectory, "run.json")) };
+}
+
+/**
+ * Why committed work would not outlive its worktree: refs or objects of the repository are in it, or a submodule has commits
+ * that nothing else has, checked out or not. Null: it would.
+ */
+export async function heldByWorktree(deps: Deps, worktree: string): Promise<string | null> {
+  const place = placeOf(worktree, worktree, deps);
+  if (typeof place === "string") return place;
+  return modulesAtRisk(removalOf(deps, worktree, place), place, []);
 }
 
 /** The worktree's link to its repository, checked both ways. A string: why the link proves nothing. */
@@ -112,7 +131,7 @@ function placeOf(tree: string, runDirectory: string, deps: Deps): Place | string
   if (alternatesOf(common).some((path) => isInside(path, inside)))
     return `the repository keeps objects in ${tree}`;
   const link = linkInto(common, [inside, gitDir]);
-  if (link !== null) return `${link} leads into what would be removed`;
+  if (link !== null) return `${link} points into the directory to remove`;
   return { tree, gitDir, common };
 }
 

@@ -11,7 +11,7 @@ import { openTape, type Tape } from "../../state/tape.ts";
 import type { Exit, SeenEvent, Stream } from "../../core/events.ts";
 import { Fault } from "../../core/faults.ts";
 import { type LiveAgent, TAIL_BYTES } from "../../drivers/drivers.ts";
-import { connectDialogue, endRest, noteUnheard, Questions, StartTurn } from "./connect.ts";
+import { connectAgent, endRest, noteUnheard, Questions, StartTurn } from "./connect.ts";
 import { type Deps, isoNow } from "../deps.ts";
 import { EscrowKeeper, PUT_BACK } from "../escrow/escrow-keeper.ts";
 import {
@@ -29,7 +29,9 @@ import { lastWords } from "../launch.ts";
 import { Ledger } from "./ledger.ts";
 import { Observer } from "./observer.ts";
 import type { StopReason } from "./outcome.ts";
-import { offerFor } from "../resume/resumable.ts";
+import { withNextStep } from "../resume/resumable.ts";
+import { emptyOrTitle } from "./title.ts";
+import { countTokens } from "./tokens.ts";
 import { Turn } from "./turn.ts";
 import { Watchdog } from "./watchdog.ts";
 import { NO_EXIT, Witness } from "./witness.ts";
@@ -56,6 +58,7 @@ export async function runAttempt(deps: Deps, job: Job, watch: Watch): Promise<At
   const ledger = new Ledger(deps, { run, attempt, fence, redact, onLeaseLost: leaseLost });
   ledger.save({ run: { status: "running", ...chosenSession(deps, job, attempt.n) } });
   const tape = openTape(directory, { redact: job.redact, clock: deps.clock });
+  if (job.interactive && job.size !== undefined) tape.resized(job.size);
   const watched = withHooks(job, attempt.n);
   try {
     return await new LiveAttempt(deps, watched, watch, { ledger, tape }).run();
@@ -145,7 +148,10 @@ class LiveAttempt {
           if (this.#job.interactive) this.#witness.typed(data);
           agent.write(data);
         },
-        resize: (cols, rows) => agent.resize({ cols, rows }),
+        resize: (cols, rows) => {
+          agent.resize({ cols, rows });
+          this.#tape.resized({ cols, rows });
+        },
         look: async () => this.#observer?.look(),
         tookUp: (message, typedAtMs) => this.#witness.tookUp(agent.identity, message, typedAtMs),
       });
@@ -177,7 +183,7 @@ class LiveAttempt {
     const { run } = this.#job;
     const { cwd, n } = this.#ledger.attempt;
     try {
-      return await connectDialogue(
+      return await connectAgent(
         this.#deps,
         this.#job,
         { cwd, n },
@@ -331,6 +337,7 @@ class LiveAttempt {
     this.#unheard(survivors);
     const version = await Promise.race([this.#job.version, sleep(VERSION_PATIENCE_MS, null, { ref: false })]);
     const { attempt, run } = this.#ledger;
+    const counted = await countTokens(this.#deps, this.#job, attempt, this.#turn.usage);
     const failed = outcome.result === "failed" || outcome.result === "interrupted";
     const isWhole = bytes.stderr <= TAIL_BYTES;
     const words = failed ? lastWords(this.#agent?.stderrTail() ?? "", isWhole, this.#job.redact) : [];
@@ -340,14 +347,14 @@ class LiveAttempt {
         endedAt: isoNow(this.#deps),
         exit: this.#agent === null ? null : exit,
         outcome,
-        tokens: this.#turn.tokens,
+        ...counted,
         bytes,
         engineVersion: version,
         diagnostics: [
           // Gemini removes the session file of a UI without a message when it exits.
           ...attempt.diagnostics.filter((one) => !verdict.isEmpty || one !== PUT_BACK),
           ...verdict.diagnostics,
-          ...this.#questions.diagnostics(),
+          ...[this.#questions, this.#turn].flatMap((one) => one.diagnostics()),
         ],
         ...(words.length === 0 ? {} : { lastWords: words }),
       },
@@ -355,14 +362,14 @@ class LiveAttempt {
         status: outcome.result,
         launch: { ...run.launch, version: run.launch.version ?? version },
         ...verdict.run,
-        ...(verdict.isEmpty ? { empty: true as const } : {}),
+        ...(await emptyOrTitle(this.#job, { ...run, ...verdict.run }, verdict.isEmpty)),
       },
     } as const;
     // The end of a turn may use the last blocks of the disk.
     if (!this.#recording(() => this.#ledger.save(end))) this.#ledger.save(end);
     await this.#ledger.settled();
     if (this.#storageFault !== null && outcome.result !== "completed")
-      throw await this.#resumable(this.#storageFault);
+      throw await withNextStep(this.#deps, this.#ledger.run, this.#storageFault);
     return {
       run: this.#ledger.run,
       attempt: this.#ledger.attempt,
@@ -371,16 +378,6 @@ class LiveAttempt {
       wrote: verdict.wrote,
       copied: this.#keeper.settled(),
     };
-  }
-
-  async #resumable(fault: Fault): Promise<Fault> {
-    const { handle } = this.#ledger.run;
-    const { why } = await offerFor(this.#deps, this.#ledger.run);
-    const next = why === null ? `Then: reprise resume ${handle}` : `It cannot be resumed: ${why}.`;
-    return new Fault(fault.code, `${fault.message} ${next}`, {
-      facts: { ...fault.facts, handle },
-      cause: fault.cause,
-    });
   }
 
   async #closeTape(): Promise<{ stdout: number; stderr: number }> {

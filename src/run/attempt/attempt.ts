@@ -20,7 +20,7 @@ import { ownsAttempt } from "./ledger.ts";
 import type { Limits } from "./liveness.ts";
 import { exitCodeFor } from "./outcome.ts";
 import { offerFor, type ParentOffer, parentOffer, type ResumeOffer } from "../resume/resumable.ts";
-import { receiptFor } from "./witness.ts";
+import { receiptFor } from "./receipt.ts";
 
 export interface AttemptOptions {
   readonly mode: Mode | "auto";
@@ -47,7 +47,7 @@ const UNSEEN = { cols: 120, rows: 40 };
 
 interface Continues {
   readonly session: string;
-  /** The run's copy of it was put back first. */
+  /** Reprise restored the run's copy of it first. */
   readonly restored: boolean;
   /** Missing parts of the conversation in that copy, one sentence each. */
   readonly lacks: readonly string[];
@@ -65,6 +65,8 @@ export interface AttemptPlan {
   readonly env: readonly (readonly [string, string])[];
   readonly request: AttemptOptions;
   readonly continues: Continues | null;
+  /** As in the attempt's record. */
+  readonly scheduled?: string;
 }
 
 export async function makeAttempt(deps: Deps, watch: Watch, plan: AttemptPlan): Promise<AttemptResult> {
@@ -124,6 +126,7 @@ function jobOf(deps: Deps, plan: AttemptPlan, redact: Redact): Job {
     version: versionOf(deps, setup.engine, setup.program).catch(() => null),
     diagnostics: [...(command.warnings ?? []), ...settings.notes],
     continues: plan.continues?.session ?? null,
+    ...(plan.scheduled === undefined ? {} : { scheduled: plan.scheduled }),
     ...(plan.continues?.restored === true ? { restored: { lacks: plan.continues.lacks } } : {}),
     onSession: async (session) => {
       await hold.holdSession(run, session);

@@ -2,6 +2,7 @@
  * Starts an attempt's agent with the driver that its command needs, when its turn has come, and puts the agent's
  * questions to the caller.
  */
+import { statSync, utimesSync } from "node:fs";
 import { startLock } from "../../state/directory.ts";
 import { removeQuietly } from "../../state/files.ts";
 import { agentLock } from "../../state/runs.ts";
@@ -15,17 +16,20 @@ import { attemptMarker, prepareLock } from "../agent-locks.ts";
 import type { Ledger } from "./ledger.ts";
 import { cannotBeEnded } from "../stop.ts";
 
-export interface DialoguePlace {
+/** The hooks of both drivers: an agent without a dialogue never calls those of a dialogue. */
+type ConnectHooks = DialogueHooks;
+
+interface AttemptPlace {
   readonly cwd: string;
   /** The number of the attempt. */
   readonly n: number;
 }
 
-export async function connectDialogue(
+export async function connectAgent(
   deps: Deps,
   job: Job,
-  place: DialoguePlace,
-  hooks: DialogueHooks,
+  place: AttemptPlace,
+  hooks: ConnectHooks,
 ): Promise<LiveAgent> {
   const lock = agentLock(job.run, place.n);
   prepareLock(deps, lock);
@@ -40,8 +44,8 @@ export async function connectDialogue(
 function open(
   deps: Deps,
   job: Job,
-  { cwd, n, lock }: DialoguePlace & { readonly lock: string },
-  hooks: DialogueHooks,
+  { cwd, n, lock }: AttemptPlace & { readonly lock: string },
+  hooks: ConnectHooks,
 ): Promise<LiveAgent> {
   const { command, engine, env, mode, interactive, size } = job;
   const [file, ...first] = job.program;
@@ -86,11 +90,14 @@ export async function endRest(
   return { outcome: { ...outcome, reason: `${outcome.reason}${lives}` }, survivors };
 }
 
-/** The longest wait for other starts. After that, the links and copies of a session protect it. */
-const TURN_MS = 180_000;
-const LOOK_AGAIN_MS = 100;
 /** After this time an agent that has not begun no longer keeps others from starting. */
-const STARTING_MS = 30_000;
+const STARTING_MS = 60_000;
+/**
+ * The longest wait for one other start: its owner stands still. The queue may be as long as it is: the starts before this
+ * one take the lock in turn. After that, the links and copies of a session protect it.
+ */
+const TURN_MS = 2 * STARTING_MS;
+const LOOK_AGAIN_MS = 100;
 /** A longer wait is reported. */
 const SOON_MS = 1_000;
 
@@ -113,9 +120,12 @@ export class StartTurn {
     if (!startsApart) return;
     const path = startLock(state, `${engineHome ?? ""}\u0000${cwd}`);
     const begun = clock.mono();
-    for (let isSaid = false; !isStopped() && clock.mono() - begun < TURN_MS;) {
+    let [isSaid, since, taken] = [false, begun, takenAt(path)];
+    while (!isStopped() && clock.mono() - since < TURN_MS) {
       const lock = await lockOrGoOn(this.#deps, path);
-      if (lock !== null) return this.#taken(lock);
+      if (lock !== null) return this.#taken(lock, path);
+      const last = takenAt(path);
+      if (last !== taken) [since, taken] = [clock.mono(), last];
       if (clock.mono() - begun > SOON_MS && !isSaid) {
         isSaid = true;
         log.info(`waiting until another ${engine.title} has started in this folder`);
@@ -124,8 +134,10 @@ export class StartTurn {
     }
   }
 
-  #taken(lock: FileLock | "none"): void {
+  #taken(lock: FileLock | "none", path: string): void {
     if (lock === "none") return;
+    const now = new Date();
+    utimesSync(path, now, now);
     this.#lock = lock;
     this.#timer = setTimeout(() => this.over(), STARTING_MS);
   }
@@ -136,6 +148,11 @@ export class StartTurn {
     this.#lock?.release();
     this.#lock = null;
   }
+}
+
+/** Changes with each process that takes the lock. A held lock file must not be opened. */
+function takenAt(path: string): number | null {
+  return statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? null;
 }
 
 /** Null: another process has it. */

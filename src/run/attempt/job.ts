@@ -2,6 +2,7 @@
  * The input of the attempt runner, the caller's view of a live attempt, and the records with which an attempt begins.
  */
 import type { Redact } from "../../lib/secrets.ts";
+import { checkedOutAt } from "../git/head.ts";
 import { join } from "node:path";
 import { writeAtomic } from "../../state/files.ts";
 import { attemptDir, beginAttemptDir, saveAttemptFile } from "../../state/runs.ts";
@@ -44,6 +45,7 @@ export interface Job {
   readonly diagnostics: readonly string[];
   /** As in the attempt's record. */
   readonly restored?: { readonly lacks: readonly string[] };
+  readonly scheduled?: string;
   /** The session that a resume or a fork continues; null for a new conversation. */
   readonly continues: string | null;
   /** Takes the lease of a session that the engine named. Rejects when another attempt has it. */
@@ -112,13 +114,14 @@ export interface AttemptEnd {
   readonly reported: string | null;
   /** The engine wrote into the session that was continued. */
   readonly wrote: boolean;
-  /** Resolves when the last copy that began while the agent worked is done. */
+  /** Resolves when no copy of the session is being made any more. The last one is made after the agent's end. */
   readonly copied: Promise<void>;
 }
 
 /** Recorded before anything is started (I1). */
 export function intendedAttempt(deps: Deps, job: Job): AttemptRecord {
   const [file, ...first] = job.program;
+  const startedFrom = checkedOutAt(job.run.cwd);
   return {
     v: 1,
     runId: job.run.runId,
@@ -132,6 +135,7 @@ export function intendedAttempt(deps: Deps, job: Job): AttemptRecord {
       .args,
     native: storableArgs(job.native, job.redact, job.engine).args,
     cwd: job.run.cwd,
+    ...(startedFrom === null ? {} : { startedFrom }),
     message: excerpt(job.message, job.redact),
     owner: deps.processes.owner(),
     agent: null,
@@ -147,6 +151,7 @@ export function intendedAttempt(deps: Deps, job: Job): AttemptRecord {
     diagnostics: job.diagnostics,
     hidden: job.hidden,
     ...(job.restored === undefined ? {} : { restored: job.restored }),
+    ...(job.scheduled === undefined ? {} : { scheduled: job.scheduled }),
   };
 }
 

@@ -28,7 +28,7 @@ const cases: Record<string, [given: Partial<AttemptFacts>, then: Outcome]> = {
   ],
   "a signal interrupts": [
     { exit: { code: null, signal: "SIGKILL" } },
-    { result: "interrupted", reason: "the agent was ended by SIGKILL" },
+    { result: "interrupted", reason: "the agent was killed by SIGKILL" },
   ],
   "the user's stop is cancelled": [
     { stop: { by: "user" } },

@@ -39,7 +39,7 @@ export function judge(facts: AttemptFacts): Outcome {
   if (facts.stop !== null) return stopped(facts.stop, facts.turnEnd?.trouble ?? facts.explained);
   if (facts.turnEnd !== null) return ended(facts.turnEnd.result, facts.turnEnd.trouble ?? facts.explained);
   if (facts.exit.signal !== null) {
-    return withTrouble("interrupted", `the agent was ended by ${facts.exit.signal}`, facts.explained);
+    return withTrouble("interrupted", `the agent was killed by ${facts.exit.signal}`, facts.explained);
   }
   if (facts.structured && !facts.interactive) return unfinished(facts);
   if (facts.exit.code === 0) return { result: "completed", reason: "the agent ended with exit code 0" };

@@ -1,33 +1,46 @@
 /** How the agent's turn went, by its events and its last output. The outcome of the attempt follows from it. */
-import type { EngineEvent, Exit, Outcome, Tokens, Trouble } from "../../core/events.ts";
+import type { EngineEvent, Exit, Outcome, Trouble } from "../../core/events.ts";
+import type { ReportedUsage } from "../../core/tokens.ts";
 import type { LiveAgent } from "../../drivers/drivers.ts";
+import { plural } from "../../lib/plural.ts";
 import type { Job } from "./job.ts";
 import { type AttemptFacts, judge } from "./outcome.ts";
 
 export class Turn {
   readonly #job: Job;
   #end: Extract<EngineEvent, { type: "turn_ended" }> | null = null;
-  #tokens: Tokens | null = null;
+  #usage: ReportedUsage | null = null;
   /** The trouble behind the engine's last retry, until new output arrives. */
   #retrying: Trouble | null = null;
+
+  /** Tool calls that the engine refused to run. */
+  #denied = 0;
 
   constructor(job: Job) {
     this.#job = job;
   }
 
-  get tokens(): Tokens | null {
-    return this.#tokens;
+  get usage(): ReportedUsage | null {
+    return this.#usage;
   }
 
   /** True: the agent works, so its start is over. */
   heard(event: EngineEvent): boolean {
     if (event.type === "turn_ended") this.#end = event;
     else if (event.type === "turn_started") this.#end = null;
-    else if (event.type === "usage") this.#tokens = event.tokens;
+    else if (event.type === "usage") this.#usage = event;
+    else if (event.type === "notice" && event.denied !== undefined) this.#denied += 1;
     if (event.type === "retry") this.#retrying = event.trouble;
     const works = event.type === "text" || event.type === "tool";
     if (works) this.#retrying = null;
     return works;
+  }
+
+  diagnostics(): readonly string[] {
+    if (this.#denied === 0) return [];
+    return [
+      `${plural(this.#denied, "tool call")} ${this.#denied === 1 ? "was" : "were"} denied by the engine`,
+    ];
   }
 
   /** Whether the turn was completed, or text output ended with exit code 0. */

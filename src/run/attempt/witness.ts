@@ -3,19 +3,12 @@
  * engine's own store decides (I4, I5).
  */
 import type { Exit, SeenEvent } from "../../core/events.ts";
-import type {
-  AttemptKind,
-  ProcessIdentity,
-  Receipt,
-  RunRecord,
-  SeenSession,
-  Session,
-} from "../../core/records.ts";
+import type { ProcessIdentity, RunRecord, SeenSession, Session } from "../../core/records.ts";
 import { runsUnmarked, sessionFiles, Typed, writtenBy } from "../../drivers/drivers.ts";
-import type { Command, FoundSession } from "../../engines/engine.ts";
+import type { FoundSession } from "../../engines/engine.ts";
 import { disown, observe, sessionOf, settle, unsaid } from "../conversation.ts";
 import { type Deps, isoNow } from "../deps.ts";
-import type { AttemptEnd, Job } from "./job.ts";
+import type { Job } from "./job.ts";
 import { attemptMarker } from "../agent-locks.ts";
 import type { Ledger } from "./ledger.ts";
 import { newSession, openingOf, type AttemptSight } from "../recover.ts";
@@ -177,7 +170,7 @@ export class Witness {
     return newSession(this.#deps, engine, this.#ledger.run, begun);
   }
 
-  /** A file with a single session that the agent writes proves that the session is the agent's. */
+  /** If the agent has a session's file open, and the file holds only that session, the session is the agent's. */
   #seenOpen(agent: ProcessIdentity | null, recent: readonly FoundSession[]): ReadonlySet<string> {
     const paths = recent.flatMap(({ id, path }) => (path === null || this.#held.has(id) ? [] : [path]));
     const single = paths.filter((path) => paths.indexOf(path) === paths.lastIndexOf(path));
@@ -356,7 +349,7 @@ export class Witness {
     if (command.ephemeral !== undefined) return command.ephemeral;
     if (this.#candidates.length > 1) {
       const ids = this.#candidates.join(", ");
-      return `several sessions began here with this message: ${ids}; \`reprise adopt\` takes over the right one`;
+      return `several sessions began here with this message: ${ids}; choose one: \`reprise adopt ${engine.id} ID\``;
     }
     if (this.#doubt !== null) {
       const [id] = this.#candidates;
@@ -370,49 +363,6 @@ export class Witness {
       ? `${none} that can only be this UI's`
       : `the output is not machine-readable, and ${none} with this message that no other run has`;
   }
-}
-
-export interface Continued {
-  readonly kind: AttemptKind;
-  readonly command: Command;
-  readonly continues: { readonly session: string; readonly restored: boolean };
-  readonly at: string;
-}
-
-/** The proof of an attempt that continued a conversation. */
-export function receiptFor(held: AttemptEnd, continued: Continued): Receipt {
-  const { attempt, run } = held;
-  const { session, restored } = continued.continues;
-  const { lacks = [] } = attempt.restored ?? {};
-  return {
-    v: 1,
-    runId: run.runId,
-    attempt: attempt.n,
-    asked: session,
-    reported: held.reported,
-    verified: proofOf(held, continued.kind, session),
-    cwd: attempt.cwd,
-    engineVersion: attempt.engineVersion,
-    restoredFromEscrow: restored,
-    ...(lacks.length === 0 ? {} : { lacks }),
-    options: continued.command.options,
-    at: continued.at,
-  };
-}
-
-function proofOf(
-  { attempt, reported, wrote }: AttemptEnd,
-  kind: AttemptKind,
-  asked: string,
-): Receipt["verified"] {
-  if (attempt.outcome?.result === "diverged") return "diverged";
-  if (reported === null) return "not_verified";
-  if (kind === "fork") return "forked";
-  if (reported !== asked) return "not_verified";
-  const source = attempt.reported.find((one) => one.value === reported)?.source;
-  if (source !== "store") return "engine_reported";
-  // A UI that opened the conversation and was closed without a message has not continued it.
-  return wrote ? "store_confirmed" : "not_verified";
 }
 
 /** The agent never ran. */

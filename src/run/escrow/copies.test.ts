@@ -250,9 +250,9 @@ test("the end of an attempt offers --restore-copy only for what an import brings
   const before = { runDirectory, handle: "1a2b3c4d", escrow: exportOf({ 1: "one", 2: "two" }) } as RunRecord;
   const told = (now: Record<number, string>) =>
     copiesLeft(engine, before, { ...before, escrow: exportOf(now), kept: copiesOf(before) }).join("\n");
-  expect(told({ 1: "one" })).toMatch(/--restore-copy "…"` puts back what is missing$/);
+  expect(told({ 1: "one" })).toMatch(/--restore-copy "…"` restores the missing parts$/);
   expect(told({ 1: "one", 2: "TWO" })).toMatch(/stays: some text was changed .* import does not change/);
-  expect(told({ 1: "ONE" })).toMatch(/puts back what is missing; some text was changed/);
+  expect(told({ 1: "ONE" })).toMatch(/restores the missing parts; some text was changed/);
 });
 
 test("an import keeps later messages in the session, so only parts that no import brings are missing", async () => {
@@ -281,7 +281,7 @@ const since: Record<string, [attempts: readonly AttemptRecord[], said: string | 
   ],
   "an attempt that was cut short after the copy was made": [
     [attempt(1, 8)],
-    "the copy was made while attempt 1 worked and lacks later messages",
+    "Reprise made the copy during attempt 1, so it lacks later messages",
   ],
   "an attempt that ended in order has its whole turn in the copy": [
     [attempt(1, 8, { outcome: { result: "completed" } })],

@@ -41,7 +41,7 @@ const EXPORT_REST_MS = 5_000;
 /** Copying takes at most this part of the time. */
 const SHARE = 20;
 
-export const PUT_BACK = "the engine's session file was deleted while the agent worked; Reprise put it back";
+export const PUT_BACK = "the engine's session file was deleted while the agent worked; Reprise restored it";
 
 export class EscrowKeeper {
   readonly #deps: Deps;

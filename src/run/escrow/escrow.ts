@@ -186,7 +186,7 @@ export function copiesLeft(engine: Engine, before: RunRecord, after: RunRecord):
   const isGone = lost.some((one) => one === null || one.gone > 0);
   const isChanged = lost.some((one) => one !== null && one.changed > 0);
   const ways = [
-    ...(isGone ? [`\`${command}\` puts back what is missing`] : []),
+    ...(isGone ? [`\`${command}\` restores the missing parts`] : []),
     ...(isChanged ? [`some text was changed in place: ${leftAsIs(engine, after, copy)}`] : []),
   ];
   return [

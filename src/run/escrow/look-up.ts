@@ -95,11 +95,11 @@ async function whyUseless(
   located: Located | undefined,
 ): Promise<string> {
   const stuck = await whyStuck(engine, run, copy);
-  if (stuck !== null) return `cannot be put back: ${stuck}`;
+  if (stuck !== null) return `cannot be restored: ${stuck}`;
   if (located === undefined || (await isElsewhere(engine, run, copy, located)))
     return `holds nothing that ${engine.title}'s session ${copy.session} lacks`;
   const path = ownPath(run, copy, located) ?? "another place";
-  return `cannot be put back: ${engine.title} has session ${copy.session} in ${path} now`;
+  return `cannot be restored: ${engine.title} has session ${copy.session} in ${path} now`;
 }
 
 /** The copy that the user names, of the given session if any. */

@@ -21,7 +21,7 @@ import { isInside } from "../unsaved-commits.ts";
 interface OnlyCopy {
   /** As the end of a sentence about the run. */
   readonly why: string;
-  /** What puts the copy back, and what that leads to, as a sentence without its end. */
+  /** The command that restores the copy, and its effect, as a sentence without its end. */
   readonly way: string;
   /** The loss, if the run goes. */
   readonly lost: string;
@@ -49,7 +49,7 @@ export async function conversationAtRisk(deps: Deps, run: RunRecord): Promise<On
   const way =
     first.damage === null
       ? await wayBackTo(engine, now, first.copy, first.located)
-      : `The copy is damaged, so Reprise does not put it back, but what is left of it can be read (${first.damage})`;
+      : `The copy is damaged, so Reprise does not restore it, but what is left of it can be read (${first.damage})`;
   const named = risky.map(({ copy }) => `copy ${copyName(copy)}`).join(" and ");
   return { why: `${why}, and a copy of it is in the run's directory`, way, lost: named };
 }
@@ -80,7 +80,7 @@ async function linkAtRisk(engine: Engine, run: RunRecord, home: string): Promise
   return { why, way, lost: "it" };
 }
 
-/** What cannot be read may lack everything. */
+/** False if a store cannot be read: it may lack everything. */
 async function isSafe(engine: Engine, run: RunRecord, copy: Escrow, located: Located): Promise<boolean> {
   try {
     return await isElsewhere(engine, run, copy, located);
@@ -100,7 +100,7 @@ function whatIsLost({ title }: Engine, session: string, located: Located): strin
 async function wayBackTo(engine: Engine, run: RunRecord, copy: Escrow, located: Located): Promise<string> {
   const { session } = copy;
   const stuck = located.state === "present" ? await whyStuck(engine, run, copy) : null;
-  if (stuck !== null) return `It cannot be put back: in copy ${copyId(copy).slice(0, 8)}, ${stuck}`;
+  if (stuck !== null) return `It cannot be restored: in copy ${copyId(copy).slice(0, 8)}, ${stuck}`;
   const isNewest = copy === run.escrow && session === run.session.value;
   const isLost = located.state === "absent" && isNewest;
   const options = isLost ? [] : isNewest ? ["--restore-copy"] : ["--copy", copyId(copy).slice(0, 8)];

@@ -28,7 +28,7 @@ export interface LinkedSession {
 }
 
 export interface NotTaken {
-  /** Why the present files have no copy. Null: nothing to copy. */
+  /** Why the current files have no copy. Null: nothing to copy. */
   readonly skipped: string | null;
 }
 

@@ -62,7 +62,7 @@ export async function pinnedPlace(run: RunAt, cwd: string): Promise<Readonly<Rec
     if (gitDirectoryAt(at) === gitDir) return { GIT_DIR: gitDir, GIT_WORK_TREE: at };
     if (dirname(at) === at) break;
   }
-  // It is no checkout's own: git before 2.38 takes any folder with the right names in it.
+  // It belongs to no checkout: git before 2.38 takes any folder with the right names in it.
   return { GIT_DIR: "/dev/null" };
 }
 

@@ -5,6 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { generationMark } from "../../state/generation.ts";
 import { isDirectory } from "../../state/places.ts";
 import { listRunDirs, readAgentFile } from "../../state/runs.ts";
+import { withLaterLabel } from "../../core/label.ts";
 import type { RunRecord } from "../../core/records.ts";
 import { plural } from "../../lib/plural.ts";
 import { forgetAgent } from "../clean.ts";
@@ -107,7 +108,8 @@ export function isBehind(row: RunRecord | null, file: RunRecord): boolean {
   if (row.attempts !== file.attempts) return row.attempts < file.attempts;
   const { runDirectory: _there, ...recorded } = file;
   const { runDirectory: _here, ...indexed } = JSON.parse(JSON.stringify(row)) as RunRecord;
-  return row.updatedAt <= file.updatedAt && !isDeepStrictEqual(indexed, recorded);
+  // A later label of the index is right: a copy of an older directory was put back.
+  return row.updatedAt <= file.updatedAt && !isDeepStrictEqual(indexed, withLaterLabel(recorded, indexed));
 }
 
 /** A live owner's lease was in the lost index. The next attempt must find it (I6), so it is written again. */

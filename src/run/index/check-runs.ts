@@ -221,7 +221,7 @@ async function checkKept(directory: string, { handle, kept = [] }: RunRecord): P
   for (const copy of kept) {
     const why = await reasonOr(() => copyDamage(directory, copy));
     if (why === null) continue;
-    const what = `run ${handle}: an earlier copy, of session ${harmlessLine(copy.session, 200)}, is damaged (${why}) and cannot be put back`;
+    const what = `run ${handle}: an earlier copy, of session ${harmlessLine(copy.session, 200)}, is damaged (${why}) and cannot be restored`;
     findings.push(attention(what, `reprise show ${handle}`));
   }
   return findings;

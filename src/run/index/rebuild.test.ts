@@ -203,8 +203,8 @@ test("runs and attempts come back from their directories; damaged ones are named
   const all = warnings.join("\n");
   for (const path of ["attempts/2/meta.json", `${three.runDirectory}/run.json`, "not-a-run"])
     expect(all).toContain(path);
-  expect(warnings).toContain(`${bare} was left out: it has no run.json.`);
-  expect(all).toContain(`${three.runDirectory} was left out: ${three.runDirectory}/run.json cannot be used`);
+  expect(warnings).toContain(`skipped ${bare}: it has no run.json.`);
+  expect(all).toContain(`skipped ${three.runDirectory}: ${three.runDirectory}/run.json cannot be used`);
 });
 
 test.each([

@@ -78,7 +78,7 @@ export async function mend(deps: Deps, found: FoundRun, fence?: number): Promise
       await store.saveRun(found.run, fence);
     } catch (error) {
       if (!(error instanceof Fault && error.code === "handle_unknown")) throw error;
-      log.warn(`${found.run.runDirectory} was left out: another run has the handle ${found.run.handle}.`);
+      log.warn(`skipped ${found.run.runDirectory}: another run has the handle ${found.run.handle}.`);
       return false;
     }
   }
@@ -114,7 +114,7 @@ export async function rebuildIndex(
     await using fresh = await open(path);
     for (const { run, attempts, agent } of usable) {
       if ((await fresh.createRun(run)) === "handle_taken") {
-        log.warn(`${run.runDirectory} was left out: another run has the handle ${run.handle}.`);
+        log.warn(`skipped ${run.runDirectory}: another run has the handle ${run.handle}.`);
         continue;
       }
       for (const attempt of attempts) await fresh.saveAttempt(attempt);
@@ -143,12 +143,12 @@ export async function readRuns(
   log: Log,
 ): Promise<{ usable: readonly FoundRun[]; skipped: number }> {
   const { runIds, odd } = listRunDirs(state);
-  for (const { path, why } of odd) log.warn(`${path} was left out: ${why}.`);
+  for (const { path, why } of odd) log.warn(`skipped ${path}: ${why}.`);
   const usable: FoundRun[] = [];
   for (const [at, runId] of runIds.entries()) {
     if (at > 0 && at % 1_000 === 0) log.info(`read ${at} of ${runIds.length} run directories`);
     const directory = join(state.runsRoot, runId);
-    const leftOut = { warn: (why: string) => log.warn(`${directory} was left out: ${why}`) };
+    const leftOut = { warn: (why: string) => log.warn(`skipped ${directory}: ${why}`) };
     const found = await orWarn(leftOut, () => readRunDirectory(directory, log));
     if (found === null) leftOut.warn("it has no run.json.");
     else if (found !== undefined) usable.push(found);
@@ -196,7 +196,7 @@ async function takeAlong(state: StateDir, fresh: Store, found: readonly FoundRun
   try {
     await using old = await openStore(state.indexPath, {
       readOnly: true,
-      onDamage: ({ table, key, what }) => log.warn(`${table} ${key} was left out: ${what}.`),
+      onDamage: ({ table, key, what }) => log.warn(`skipped ${table} ${key}: ${what}.`),
     });
     for (const kind of ["agent", "decision", "pipeline"]) {
       for (const document of await old.listDocuments(kind)) await fresh.saveDocument(document, null);
@@ -208,7 +208,7 @@ async function takeAlong(state: StateDir, fresh: Store, found: readonly FoundRun
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
     log.info(
-      "Nothing but the run directories could be read: questions to you and retry counts start again from zero.",
+      "Reprise could read only the run directories: earlier decisions are lost, and retry counts start again from zero.",
     );
   }
 }

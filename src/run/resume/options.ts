@@ -26,6 +26,8 @@ export interface ResumeOptions {
   readonly allowFiles?: true;
   /** The daemon resumes, in the daemon's environment. */
   readonly supervised?: true;
+  /** The id of the scheduled resume that asks for this attempt. Absent: a person or a program asks now. */
+  readonly scheduled?: string;
   readonly hasTerminal: boolean;
   /** Opens the engine's UI even with a message and without a terminal. */
   readonly ui?: true;

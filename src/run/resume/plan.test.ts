@@ -215,7 +215,7 @@ const reasons: Record<string, [given: Partial<ResumeFacts>, why: RegExp, ways: r
     /lacks a part/,
     ["--ignore-copy"],
   ],
-  "other words, which the copy cannot put back": [
+  "other words, which the copy cannot restore": [
     { known: [{ ...known("a", "torn"), stuck: "an import leaves them" }], escrow: "a", damage: "restore" },
     /lacks a part that the run's copy has \(a note\); an import leaves them$/,
     ["--ignore-copy"],
@@ -258,11 +258,11 @@ describe("planResume", () => {
   });
 });
 
-test("content that no copy can put back is not called nothing", () => {
+test("content that no copy can restore is not called nothing", () => {
   const stuck = [{ session: "a", why: "in copy 1a2b3c4d, 1 of 4 messages and parts has other words" }];
   const given = { known: [known("a", "present")], damage: "restore", stuck } as const;
   expect(() => planResume({ ...FACTS, ...given })).toThrow(
-    /nothing that --restore-copy can put back: in copy 1a2b3c4d, 1 of 4 messages and parts has other words\./,
+    /nothing that --restore-copy can restore: in copy 1a2b3c4d, 1 of 4 messages and parts has other words\./,
   );
 });
 
@@ -280,7 +280,7 @@ const notes: Record<string, [given: Partial<ResumeFacts>, note: RegExp]> = {
     { known: [known("a", "torn")], escrow: "a" },
     /--session a --restore-copy "…"` returns/,
   ],
-  "a copy has words that it cannot put back": [
+  "a copy has words that it cannot restore": [
     { known: [{ ...known("a", "torn"), stuck: "an import leaves them" }], escrow: "a" },
     /--session a --ignore-copy "…"` returns/,
   ],

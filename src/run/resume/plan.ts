@@ -188,9 +188,9 @@ function nothingToRestore({ run, engine, stuck = [] }: ResumeFacts, { id }: Know
   const reasons = stuck.filter(({ session }) => session === id).map(({ why }) => why);
   const why =
     reasons.length === 0
-      ? `no whole copy in its directory holds more than ${engine.title}'s session ${id}`
+      ? `no intact copy has more than ${engine.title}'s session ${id}`
       : reasons.join("; ");
-  const what = reasons.length === 0 ? "nothing to restore" : "nothing that --restore-copy can put back";
+  const what = reasons.length === 0 ? "nothing to restore" : "nothing that --restore-copy can restore";
   return new Fault(
     "copy_missing",
     `Run ${run.handle} has ${what}: ${why}. ` +
@@ -344,8 +344,8 @@ function damaged(facts: ResumeFacts, session: KnownSession, hasCopy: boolean): R
     option: "--restore-copy",
     does:
       facts.engine.imports === true
-        ? "puts back what is missing"
-        : "puts the copy back and keeps the engine's file beside it",
+        ? "restores the missing parts"
+        : "restores the copy and keeps the engine's file beside it",
   } as const;
   const ignore = { option: "--ignore-copy", does: "continues with the rest" } as const;
   const ways = [...(hasCopy ? [restore] : []), ...(session.state === "torn" ? [ignore] : [])];

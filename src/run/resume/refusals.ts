@@ -1,10 +1,11 @@
-/** What the engine's store and the run's copies allow, and the faults that say why a resume is refused. */
+/** Decides whether the engine's store and the run's copies allow a resume, and makes the fault of a refusal. */
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { readRecord } from "../../state/files.ts";
 import { isDirectory } from "../../state/places.ts";
 import { loadRunFile } from "../../state/runs.ts";
 import { Fault, type FaultCode } from "../../core/faults.ts";
+import { withLaterLabel } from "../../core/label.ts";
 import type { RunRecord } from "../../core/records.ts";
 import { sessionFiles } from "../../drivers/drivers.ts";
 import type { Engine } from "../../engines/engine.ts";
@@ -100,8 +101,10 @@ export async function assertKnownRecord(run: RunRecord): Promise<void> {
   const { runDirectory } = run;
   try {
     const written = readRecord(join(runDirectory, "run.json"));
+    const now = JSON.parse(JSON.stringify(run)) as RunRecord;
     // A record that equals the index needs no schema, which is slow to load.
-    if (isDeepStrictEqual(written, JSON.parse(JSON.stringify(run)))) return;
+    if (written !== null && isDeepStrictEqual(withLaterLabel(written as unknown as RunRecord, now), now))
+      return;
     await loadRunFile(runDirectory);
   } catch (error) {
     if (!(error instanceof Fault) || error.code === "schema_newer") throw error;

@@ -203,3 +203,14 @@ export function assertRunDirectory(run: RunRecord): void {
     { facts: { handle, path: runDirectory } },
   );
 }
+
+/** The fault that ended an attempt, and how its run goes on. */
+export async function withNextStep(deps: Deps, run: RunRecord, fault: Fault): Promise<Fault> {
+  const { handle } = run;
+  const { why } = await offerFor(deps, run);
+  const next = why === null ? `Then: reprise resume ${handle}` : `It cannot be resumed: ${why}.`;
+  return new Fault(fault.code, `${fault.message} ${next}`, {
+    facts: { ...fault.facts, handle },
+    cause: fault.cause,
+  });
+}

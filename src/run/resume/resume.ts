@@ -55,6 +55,7 @@ export async function resumeRun(deps: Deps, request: ResumeRequest, watch: Watch
       hold,
       request,
       native: request.native,
+      ...(request.scheduled === undefined ? {} : { scheduled: request.scheduled }),
       env: recordedEnv(run, deps.env, request.env),
       continues:
         plan.do === "continue"
