@@ -42,7 +42,7 @@ const Expect = z.strictObject({
   sent: z.enum(["nothing", "message"]).optional(),
   /** Messages, by number, that the model saw in this step, in this order, each once. */
   history: z.array(z.number()).optional(),
-  /** After an interruption: continues with what the engine had kept, or is refused if it had kept nothing. */
+  /** After an interruption: the resume continues with the messages that the engine kept, or is refused if it kept none. */
   continues: z.boolean().optional(),
   assistants: z.number().optional(),
   /** same: the run's session id did not change. none: the run has no session id. */

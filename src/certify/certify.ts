@@ -41,7 +41,7 @@ const PIPE_MS = 200;
 /** Far more than a case prints. */
 const MAX_STDOUT = 8 << 20;
 const MAX_STDERR = 1 << 20;
-const UNDERSTOOD = "every kind of line it prints is understood";
+const UNDERSTOOD = "Reprise understands every kind of output line";
 
 const root = process.env[ROOT];
 const code = await (root === undefined ? keep() : examine(root));
@@ -160,7 +160,7 @@ function patient(argument: string): Patient {
   return { engine, lab: own, cases };
 }
 
-/** Null: no answer in time. A null version: some other answer. */
+/** Null: the program did not answer in time. A null version: its answer has no version. */
 async function versionOf(
   bench: Bench,
   { engine, lab }: Patient,

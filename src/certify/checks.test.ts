@@ -217,7 +217,7 @@ const cases: Record<string, [step: CaseStep, facts: Partial<CheckFacts>, wrong: 
   "a refusal after the model was asked": [
     { ...resume, expect: { exit: 3, fault: "session_lost", sent: "nothing" } },
     { ended: ended(3), fault: "session_lost" },
-    [/1 requests reached the model/],
+    [/1 request reached the model/],
   ],
 };
 

@@ -9,6 +9,7 @@ import { FORGED, SEQUENCES } from "./model-server/directives.ts";
 import type { RequestRecord } from "./model-server/server.ts";
 import { isSummary } from "./model-server/dialect.ts";
 import type { Ended } from "./place.ts";
+import { plural } from "../lib/plural.ts";
 
 /** The checked parts of `reprise show --json`. */
 export interface Shown {
@@ -106,7 +107,7 @@ function invariants(step: CaseStep, facts: CheckFacts): readonly string[] {
       wrong.push(`${NEW_CONVERSATION}: the model saw none of the messages that the engine had kept`);
   }
   wrong.push(...waitingHelps(step, facts));
-  // Even if Reprise asked the engine's store and the forgery did not win.
+  // A forged id must not appear at all, even where Reprise chose the right id in the end.
   const named = facts.shown?.history.flatMap(({ reported }) => reported.map(({ value }) => value)) ?? [];
   for (const id of [facts.shown?.session.value ?? "", ...named]) {
     const isForged = Object.values(FORGED).includes(id as never) || id === facts.decoy;
@@ -264,7 +265,8 @@ function continues(facts: CheckFacts): readonly string[] {
 
 function sent(expect: CaseExpect, { turns, messages }: CheckFacts): readonly string[] {
   const wrong: string[] = [];
-  if (expect.sent === "nothing" && turns.length > 0) wrong.push(`${turns.length} requests reached the model`);
+  if (expect.sent === "nothing" && turns.length > 0)
+    wrong.push(`${plural(turns.length, "request")} reached the model`);
   if (expect.sent === "message" && !turns.some(({ users }) => users.includes(messages.at(-1) ?? ""))) {
     wrong.push("the message did not reach the model");
   }

@@ -75,7 +75,7 @@ const cases: Record<string, [given: Partial<Failure> & { readonly last?: Partial
       notes: ["nothing was sent to the model"],
       last: { exit: { code: null, signal: "SIGSEGV" }, stderr: "oh\n" },
     },
-    "nothing was sent to the model; codex was ended by SIGSEGV; codex said: oh",
+    "nothing was sent to the model; codex was killed by SIGSEGV; codex said: oh",
   ],
   "an option is gone": [
     { notes: ["option not in force: sandbox (no workspace-write in the body)"] },

@@ -162,7 +162,7 @@ const WORDINGS: readonly (readonly [RegExp, (found: RegExpExecArray, text: strin
   [new RegExp(DUPLICATE), () => "a message reached the model twice"],
   [/^option not in force: (.*) \(/, ([, what]) => `the option was not in force: ${what}`],
   [/nothing was sent to the model/, () => "nothing was sent to the model"],
-  [/\d requests reached the model/, () => "the model was asked although Reprise should have refused"],
+  [/\d requests? reached the model/, () => "the model was asked although Reprise should have refused"],
   [
     /trouble: (\w+) instead of (.*)/,
     ([, found, wanted]) =>
@@ -196,7 +196,7 @@ const WORDINGS: readonly (readonly [RegExp, (found: RegExpExecArray, text: strin
     () => "its output does not name its session, and Reprise had to look for it in the engine's files",
   ],
   [/proved by the receipt: false/, () => "nothing proves that it was the same conversation"],
-  [/restored from escrow: false/, () => "the copy of the session was not put back"],
+  [/restored from escrow: false/, () => "the copy of the session was not restored"],
   [/^request \d+ held (.*) instead of (.*)/, ([, found, wanted]) => `the model saw ${found}, not ${wanted}`],
   [/the engine has no file of this session/, () => "its session is not where Reprise looks for it"],
   [/ended before the moment/, () => "it ended by itself before it could be interrupted"],
@@ -224,7 +224,7 @@ function spoken(kind: string | undefined): string {
 }
 
 function exitText(engine: Engine, { code, signal }: Exit): string {
-  if (signal !== null) return `${engine.id} was ended by ${signal}`;
+  if (signal !== null) return `${engine.id} was killed by ${signal}`;
   return `${engine.id} ended with exit code ${code ?? "unknown"}`;
 }
 

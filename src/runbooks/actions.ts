@@ -23,7 +23,7 @@ export function policyEntriesIn(table: Table, scope: FieldScope, trigger: Trigge
   if (entry === undefined) return [];
   const here = below(scope, key);
   if (isEmptyList(entry.value)) {
-    unfit(entry.value, here, `is empty; leave it out, and ${trigger} escalates`);
+    unfit(entry.value, here, `is empty. Remove it: without ${key}, Reprise escalates`);
     return [];
   }
   const listed = entry.value.kind === "list";

@@ -29,7 +29,7 @@ export function valuesFor(
   for (const [name, value] of Object.entries(given)) {
     if (!names.includes(name)) {
       const near = nearest(name, names);
-      const known = names.length === 0 ? "It takes none." : `It takes ${names.join(", ")}.`;
+      const known = names.length === 0 ? "It has no variables." : `Its variables: ${names.join(", ")}.`;
       throw new Fault(
         "usage",
         `${what} has no variable ${name}. ${near === null ? known : `Did you mean ${near}?`}`,

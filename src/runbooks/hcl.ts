@@ -88,7 +88,7 @@ function block(
   const labels = labelsOf(scan);
   const opening = scan.pos;
   if (scan.text[opening] !== "{") {
-    throw new Unreadable(opening, `Here "=" and a value, or "{" and a block, must follow ${name}.`);
+    throw new Unreadable(opening, `Expected "=" and a value, or a block in braces, after ${name}.`);
   }
   scan.pos += 1;
   take(scan, BLANK);

@@ -184,7 +184,7 @@ function targetIn(
   const target = textIn(step, { ...scope, vars: [] }, key);
   if (target === undefined || names.includes(target.value) || target.value === end) return target?.value;
   const near = nearest(target.value, [...names, end]);
-  const guess = near === null ? `It is a step, or "${end}"` : `Did you mean ${near}?`;
+  const guess = near === null ? `It must be a step, or "${end}"` : `Did you mean ${near}?`;
   error(
     scope,
     target.at,

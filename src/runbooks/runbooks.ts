@@ -17,6 +17,7 @@ import { type Checked, checkRunbook, type EngineTraits } from "./runbook.ts";
 import { locator, type Problem, problem, type TreeRead } from "./tree.ts";
 
 export { explainTrigger } from "./explain.ts";
+export { runbookFolders } from "./files.ts";
 export type { Problem } from "./tree.ts";
 
 /** Where to look for runbooks, and the engines that their agents may use. */
@@ -45,7 +46,7 @@ export interface Runbook extends Checked {
 interface Found {
   readonly source: RunbookSource;
   readonly vars: Readonly<Record<string, string>>;
-  /** The files that the user must have trusted in their present form. Null: the user's own runbook. */
+  /** The files that the user must have trusted in their current form. Null: the user's own runbook. */
   readonly trust: readonly RunbookSource[] | null;
 }
 

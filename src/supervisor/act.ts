@@ -10,10 +10,9 @@ import { type AgentRecord, PUT_BACK } from "../core/supervision.ts";
 import { type HolderLink, launchHolder } from "../detached/detached.ts";
 import { type Deps, RESUME_DEFAULTS, type ResumeRequest } from "../run/run.ts";
 import { dryRun, isUndecided, liveOwner, refusedStart } from "../run/inspect.ts";
-import { environmentAt, redactorFor } from "../run/engine-setup.ts";
+import { runAgentGate } from "./agent-gate.ts";
 import { agentAttemptOptions, endAgent, endIfStopped, endRun, isActive } from "./agents.ts";
 import { escalate } from "./decisions.ts";
-import { plainEnv, runGate } from "../process/process.ts";
 import type { AgentSnapshot } from "./snapshot.ts";
 import { correctionAdvice } from "./pipelines.ts";
 import { type Alive, planAgentResume, type AgentResumePlan } from "./plan.ts";
@@ -52,7 +51,7 @@ export async function carryOut(
       case "resume":
         return await resume(context, snapshot, decided);
       case "gate":
-        return await gate(context.deps, snapshot.agent, decided);
+        return await runAgentGate(context.deps, snapshot.agent, entryFor(snapshot.agent, decided));
       case "done":
         return await end(context.deps, snapshot, "done", why);
       case "fail":
@@ -365,26 +364,6 @@ async function waitUntilFree(deps: Deps, runId: string): Promise<RunRecord | nul
       return deps.store.getRun(runId);
     await sleep(POLL_MS);
   }
-}
-
-/** Marks the processes of an agent's gate. */
-export function gateMarker({ runId }: AgentRecord): string {
-  return `${runId}/gate`;
-}
-
-async function gate(deps: Deps, agent: AgentRecord, decided: Decided): Promise<ActResult> {
-  const entry = entryFor(agent, decided);
-  if (entry?.run == null) return { result: "refused", detail: "the runbook has no command for this gate" };
-  const { cwd } = agent.definition;
-  const { passed, detail } = await runGate(deps.processes, {
-    command: entry.run,
-    cwd,
-    env: { ...plainEnv(environmentAt(deps, cwd, deps.env)), ...Object.fromEntries(agent.definition.env) },
-    timeoutMs: entry.timeoutMs,
-    redact: redactorFor(deps.env, agent.definition.env),
-    marker: gateMarker(agent),
-  });
-  return { result: passed ? "ok" : "failed", detail };
 }
 
 /** Ends the process first: after a crash in between, the decision is still open and the next daemon finishes it. */

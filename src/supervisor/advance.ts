@@ -212,7 +212,7 @@ function hasContinued(snapshot: AgentSnapshot, { id, attempt }: DecisionRecord):
   );
 }
 
-/** When the present state began, if that is certain: the time of a guess moves with every output. */
+/** When the current state began, if that is certain: the time of a guess moves with every output. */
 function sinceOf(seen: AgentSnapshot["seen"]): number {
   if (seen.is === "ended") return seen.endedAtMs;
   return seen.is === "live" && seen.observed.certain ? seen.observed.sinceMs : Number.NEGATIVE_INFINITY;

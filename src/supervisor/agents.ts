@@ -8,12 +8,11 @@ import { isDirectory } from "../state/places.ts";
 import { readAgentFile, saveAgentFile, storableAgent } from "../state/runs.ts";
 import { Fault } from "../core/faults.ts";
 import { makeRunId } from "../core/ids.ts";
-import type { RunRecord } from "../core/records.ts";
 import type { AgentDefinition, RunbookSource } from "../core/runbook.ts";
 import type { AgentPhase, AgentRecord } from "../core/supervision.ts";
 import { type HoldRequest, launchHolder } from "../detached/detached.ts";
 import { assertReachable, type Deps, type Limits, stopRun } from "../run/run.ts";
-import { forgetAgent, removeRun } from "../run/clean.ts";
+import { forgetAgent, removeRun, type Trashed } from "../run/clean.ts";
 import { selectRun } from "../run/select.ts";
 import type { Document } from "../store/store.ts";
 import { runOf } from "./snapshot.ts";
@@ -54,19 +53,19 @@ export async function selectAgent(deps: Deps, given: string): Promise<StoredAgen
 }
 
 /**
- * Removes an ended agent with its run and its decisions. Null: it had no run. Throws `run_busy` for an active agent or a
- * live process.
+ * Removes an ended agent with its run and its decisions. Returns the trash with its worktree, null: it had none. Throws
+ * `run_busy` for an active agent or a live process.
  */
-export async function removeAgent(deps: Deps, { record }: StoredAgent): Promise<RunRecord | null> {
+export async function removeAgent(deps: Deps, { record }: StoredAgent): Promise<Trashed | null> {
   const { id, runId, phase } = record;
   if (phase === "active")
     throw new Fault("run_busy", `Agent ${id} has not ended. End it first: reprise agent stop ${id}`, {
       facts: { handle: id },
     });
   const run = await runOf(deps, record);
-  if (run === null) await forgetAgent(deps, { handle: id, runId });
-  else await removeRun(deps, run, { discardWork: false });
-  return run;
+  if (run !== null) return removeRun(deps, run, { discardWork: false });
+  await forgetAgent(deps, { handle: id, runId });
+  return null;
 }
 
 /** The changed record. Null: the agent had already ended. */

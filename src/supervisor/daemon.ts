@@ -19,7 +19,8 @@ import { type Channel, listen, type Method } from "../ipc/ipc.ts";
 import type { Deps } from "../run/run.ts";
 import { finishRemovals } from "../run/clean.ts";
 import { lockFile } from "../store/store.ts";
-import { type ActResult, gateMarker } from "./act.ts";
+import type { ActResult } from "./act.ts";
+import { gateMarker } from "./agent-gate.ts";
 import { actForUser } from "./advance.ts";
 import { finishStops, getAgent, startAgent, stopAgent } from "./agents.ts";
 import { resumeAgent } from "./agent-resume.ts";
@@ -27,6 +28,7 @@ import { type DaemonAnswer, daemonPlaces, findDaemon, spawnDaemon } from "./daem
 import type { DaemonLog } from "./daemon-log.ts";
 import { PipelineDriver } from "./pipeline-driver.ts";
 import { getDecision } from "./decisions.ts";
+import { Schedule } from "../schedule/schedule.ts";
 import { WatchedAgents } from "./watched-agents.ts";
 import { refuseSecretMessage } from "./secrets.ts";
 
@@ -152,6 +154,7 @@ function fileAt(path: string): string | null {
 class Supervision {
   readonly agents: WatchedAgents;
   readonly #pipelines: PipelineDriver;
+  readonly #schedule: Schedule;
   readonly #deps: Deps;
   readonly #log: DaemonLog;
   readonly #pulse: ClockWatch;
@@ -170,6 +173,7 @@ class Supervision {
       clockJumpMs: () => this.#pulse.jumpedAtMs,
       ended: () => void this.#try(() => this.#pipelines.check()),
     });
+    this.#schedule = new Schedule(deps, { mayStart, note: (what, facts) => log.note(what, facts) });
     this.#pipelines = new PipelineDriver(deps, {
       start: async (definition, source, options) => {
         await mayStart();
@@ -184,13 +188,14 @@ class Supervision {
   /** Finishes interrupted stops and removals, and checks everything. */
   async begin(): Promise<void> {
     const unfinished = [finishStops, finishRemovals].map((finish) => this.#try(() => finish(this.#deps)));
-    await Promise.all([...unfinished, this.sweep()]);
+    await Promise.all([...unfinished, this.#try(() => this.#schedule.check()), this.sweep()]);
   }
 
   tick(): void {
     // After a suspension, the holders' reports come first.
     if (!this.#pulse.tick()) return;
     this.agents.tick();
+    void this.#try(() => this.#schedule.check());
     if (this.#deps.clock.mono() - this.#sweptAt >= SWEEP_MS) void this.sweep();
   }
 

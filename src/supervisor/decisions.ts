@@ -13,7 +13,7 @@ import { redactorFor } from "../run/engine-setup.ts";
 import type { Document } from "../store/store.ts";
 import { toStored } from "./history.ts";
 import type { AgentSnapshot } from "./snapshot.ts";
-import { notify } from "./notify.ts";
+import { notifyOf } from "./decision-notice.ts";
 import { agentOf, correctionAdvice } from "./pipelines.ts";
 import { refuseSecretMessage } from "./secrets.ts";
 import { type Decided, reportOf } from "./counts.ts";
@@ -38,7 +38,7 @@ export async function escalate(deps: Deps, snapshot: AgentSnapshot, asked: Asked
   );
   // The process that stored it may have died before the notification: better two notifications than none.
   const stored = await getDecision(deps, id);
-  if (stored?.state === "open") await notify(deps, stored);
+  if (stored?.state === "open") await notifyOf(deps, stored);
   return id;
 }
 

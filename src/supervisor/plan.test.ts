@@ -51,7 +51,7 @@ const rows: Record<string, [given: Partial<AgentResumeFacts>, then: AgentResumeP
     { append: true },
     { do: "resume", message: CONTINUE_MESSAGE, why: continued },
   ],
-  "a lost conversation is put back from escrow": [
+  "a lost conversation is restored from escrow": [
     { priorSession: "lost_but_escrow" },
     { do: "resume", message: CONTINUE_MESSAGE, why: restored },
   ],

@@ -10,11 +10,8 @@ export {
   forecastResume,
   type ResumeForecast,
 } from "./agent-resume.ts";
-export { daemonPlaces, ensureDaemon, findDaemon, readDaemonLog } from "./daemon-client.ts";
-export type { Daemon, ResumedAgent } from "./daemon-client.ts";
 export { runDaemon } from "./daemon.ts";
 export { openDaemonLog } from "./daemon-log.ts";
 export { listDecisions, resolveDecision, lateAnswerFault } from "./decisions.ts";
 export { type AgentView, type AgentSnapshot, takeSnapshot, runOf, viewOf } from "./snapshot.ts";
-export { cancelPipeline, listPipelines, resumePipeline, selectPipeline, startPipeline } from "./pipelines.ts";
 export { refuseSecretMessage } from "./secrets.ts";

@@ -268,7 +268,7 @@ export class WatchedAgents {
     }
   }
 
-  /** Connects to the holder of the present attempt, if it runs and answers. */
+  /** Connects to the holder of the current attempt, if it runs and answers. */
   async #reach(watched: WatchedAgent, run: RunRecord): Promise<void> {
     if (run.status !== "running") watched.unreachableSinceMs = null;
     if (run.status !== "running" || (watched.link?.hello.attempt ?? run.attempts) < run.attempts)

@@ -80,7 +80,7 @@ export function outputOf(value: unknown): string {
   return texts.length > 0 ? texts.join("\n") : (JSON.stringify(value) ?? "");
 }
 
-/** Text that an agent program adds in the user's name: markup around all of it, or a known note. */
+/** Text that an engine adds in the user's name: markup around all of it, or a known note. */
 export function isContext(text: string): boolean {
   return isElement(text.trim().toLowerCase()) || NOTES.some((note) => note.test(text));
 }

@@ -145,7 +145,7 @@ describe("HCL", () => {
     "no value": ["a =\nb = 1", "1:4 Here a value is missing."],
     "no name": ["= 1", "1:1 Here the name of an attribute or a block is missing."],
     "a quoted name": ['"a" = 1', "1:1 Here the name of an attribute or a block is missing."],
-    "a brace on the next line": ["a\n{\n}", '1:2 Here "=" and a value, or "{" and a block, must follow a.'],
+    "a brace on the next line": ["a\n{\n}", '1:2 Expected "=" and a value, or a block in braces, after a.'],
     "too many braces": ["a {\n}\n}", '3:1 There is no block that this "}" could close.'],
     "two blocks on a line": [
       "a {} b {}",

@@ -17,7 +17,7 @@ import { testDeps } from "../../test/deps.ts";
 import { mergeConfig, type NotifyConfig } from "../core/config.ts";
 import type { DecisionRecord } from "../core/supervision.ts";
 import type { Deps } from "../run/run.ts";
-import { notify } from "./notify.ts";
+import { notifyOf } from "./decision-notice.ts";
 
 const HOSTILE = `-x\u001b]0;owned\u0007 <b>&amp;</b>\\033[31m \u202egnp.exe \n\r$(touch pwned) 'swordfish-4711' "`;
 
@@ -113,7 +113,7 @@ const FACTS = {
 describe("a command", () => {
   test("gets the facts on stdin and its own arguments alone", async () => {
     const command = recorder("tell");
-    await notify(await depsWith({ command: [command, "--now", "a b"] }), decision());
+    await notifyOf(await depsWith({ command: [command, "--now", "a b"] }), decision());
     expect(JSON.parse(readFileSync(`${command}.stdin`, "utf8"))).toEqual(FACTS);
     expect(readFileSync(`${command}.args`, "utf8")).toBe("[--now]\n[a b]\n");
     expect(warnings).toEqual([]);
@@ -121,7 +121,7 @@ describe("a command", () => {
 
   test("is found on PATH", async () => {
     const command = recorder("tell");
-    await notify(await depsWith({ command: ["tell"] }), decision());
+    await notifyOf(await depsWith({ command: ["tell"] }), decision());
     expect(existsSync(`${command}.stdin`)).toBe(true);
   });
 
@@ -129,21 +129,21 @@ describe("a command", () => {
     ["fails", "exit 3", "it failed (exit code 3)"],
     ["is killed", "kill -9 $$", "it failed (exit code SIGKILL)"],
   ])("that %s causes a warning", async (_name, end, why) => {
-    await notify(await depsWith({ command: [recorder("tell", end)] }), decision());
+    await notifyOf(await depsWith({ command: [recorder("tell", end)] }), decision());
     expect(warnings).toEqual([`notify.command failed for decision 1a2b3c4d-7: ${why}`]);
   });
 
   test("that does not read causes no warning, and a missing command does", async () => {
-    await notify(await depsWith({ command: ["true"] }), decision({ lastWords: "x".repeat(200_000) }));
+    await notifyOf(await depsWith({ command: ["true"] }), decision({ lastWords: "x".repeat(200_000) }));
     expect(warnings).toEqual([]);
-    await notify(await depsWith({ command: ["no-such-program"] }), decision());
+    await notifyOf(await depsWith({ command: ["no-such-program"] }), decision());
     expect(warnings).toEqual([expect.stringContaining("The program no-such-program was not found on PATH.")]);
   });
 });
 
 describe("a webhook", () => {
   test("gets the facts as JSON", async () => {
-    await notify(await depsWith({ webhook: server.url }), decision());
+    await notifyOf(await depsWith({ webhook: server.url }), decision());
     expect(server.got.map(({ body, type }) => ({ body: JSON.parse(body) as unknown, type }))).toEqual([
       { body: FACTS, type: "application/json" },
     ]);
@@ -153,11 +153,11 @@ describe("a webhook", () => {
   test("that refuses, redirects or is not there causes a warning without its address", async () => {
     const deps = await depsWith({ webhook: server.url });
     answer = (_, response) => void response.writeHead(500).end("no");
-    await notify(deps, decision());
+    await notifyOf(deps, decision());
     answer = (_, response) => void response.writeHead(302, { location: `${server.url}/elsewhere` }).end();
-    await notify(deps, decision());
+    await notifyOf(deps, decision());
     server.close();
-    await notify(deps, decision());
+    await notifyOf(deps, decision());
     expect(server.got.length).toBe(2);
     expect(warnings).toEqual([
       "notify.webhook failed for decision 1a2b3c4d-7: it answered 500",
@@ -168,7 +168,7 @@ describe("a webhook", () => {
 
   test("that never answers is given up", async () => {
     answer = () => {};
-    await notify(await depsWith({ webhook: server.url }), decision());
+    await notifyOf(await depsWith({ webhook: server.url }), decision());
     expect(warnings).toEqual(["notify.webhook failed for decision 1a2b3c4d-7: it took too long"]);
   });
 });
@@ -178,7 +178,7 @@ describe.skipIf(process.platform === "darwin")("the desktop", () => {
     "gets the notification through %s",
     async (name) => {
       const program = recorder("notify-send");
-      await notify(await depsWith({}, { [name]: ":0" }), decision());
+      await notifyOf(await depsWith({}, { [name]: ":0" }), decision());
       expect(readFileSync(`${program}.args`, "utf8")).toBe(
         "[--app-name=Reprise]\n[--]\n[Reprise: an agent needs a decision]\n[worker (1a2b3c4d): It was refused three times.]\n",
       );
@@ -187,15 +187,15 @@ describe.skipIf(process.platform === "darwin")("the desktop", () => {
 
   test("gets nothing where it does not exist, and no warning is logged", async () => {
     const program = recorder("notify-send");
-    await notify(await depsWith({}), decision());
+    await notifyOf(await depsWith({}), decision());
     rmSync(program);
-    await notify(await depsWith({}, { DISPLAY: ":0", PATH: root }), decision());
+    await notifyOf(await depsWith({}, { DISPLAY: ":0", PATH: root }), decision());
     expect({ told: existsSync(`${program}.args`), warnings }).toEqual({ told: false, warnings: [] });
   });
 
   test("that fails causes a warning", async () => {
     recorder("notify-send", "exit 1");
-    await notify(await depsWith({}, { DISPLAY: ":0" }), decision());
+    await notifyOf(await depsWith({}, { DISPLAY: ":0" }), decision());
     expect(warnings).toEqual([
       expect.stringMatching(/^the desktop notification failed for decision 1a2b3c4d-7: .*failed/),
     ]);
@@ -209,7 +209,7 @@ test("hostile text in every field stays text, everywhere, and without secrets", 
     { kind: "agent", id: HOSTILE, open: true, data: { definition: { name: HOSTILE } } },
     null,
   );
-  await notify(
+  await notifyOf(
     deps,
     decision({
       id: HOSTILE,
