@@ -3,10 +3,11 @@ import { engineDefaults, secretOptions } from "../run/engine-access.ts";
 import type { Deps } from "../run/run.ts";
 import { Fault } from "../core/faults.ts";
 import { harmlessLine } from "../lib/harmless.ts";
-import type { WorkOptions } from "./batch-context.ts";
+import type { WorkOptions } from "./batch-types.ts";
 import { type BatchPolicy, decide, type IssueDecision, withDependencies } from "./decide.ts";
 import type { LeftIssue } from "./metadata.ts";
-import { type KnownPast, orphans, pastOf } from "./past.ts";
+import { orphans } from "./orphans.ts";
+import { type KnownPast, pastOf } from "./past.ts";
 import { plan, type PlanOptions, readiness } from "./plan.ts";
 import type { Issue, IssueSource } from "./sources/source.ts";
 

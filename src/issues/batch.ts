@@ -3,7 +3,8 @@ import { findEngine, redactorFor, setUpEngine, withoutRepository } from "../run/
 import type { Deps } from "../run/run.ts";
 import { Fault } from "../core/faults.ts";
 import { redactValue } from "../lib/secrets.ts";
-import type { BatchContext, BatchView, IssueEnd } from "./batch-context.ts";
+import type { BatchContext, BatchView } from "./batch-context.ts";
+import type { IssueEnd } from "./batch-types.ts";
 import { lockRepository } from "./batch-owner.ts";
 import {
   type BatchOptions,

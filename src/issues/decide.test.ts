@@ -19,7 +19,7 @@ import {
   workStateOf,
 } from "./decide.ts";
 import type { IssueStatus } from "./sources/source.ts";
-import type { IssueEnd } from "./batch-context.ts";
+import type { IssueEnd } from "./batch-types.ts";
 
 const NONE: Past = {
   session: null,

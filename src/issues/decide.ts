@@ -9,7 +9,7 @@ import { harmlessLine } from "../lib/harmless.ts";
 import type { LeftIssue } from "./metadata.ts";
 import { IN_PROGRESS } from "./plan.ts";
 import type { Issue, IssueStatus } from "./sources/source.ts";
-import type { ContinueCommands, IssueEnd } from "./batch-context.ts";
+import type { ContinueCommands, Isolate, IssueEnd } from "./batch-types.ts";
 
 export interface BatchPolicy {
   readonly resume: boolean;
@@ -20,9 +20,6 @@ export interface BatchPolicy {
   /** Null: the work is not checked. */
   readonly gate: GateConfig | null;
 }
-
-/** Where agents work: each in a worktree with its own branch, or in the user's checkout. */
-export type Isolate = "worktree" | "none";
 
 /** Facts about an issue's last conversation with this engine. */
 export interface Past {

@@ -1,18 +1,21 @@
 /** The progress of one issue in a batch: kept in the metadata and shown to people. Decisions are made elsewhere. */
 import type { DeniedCall, Tokens } from "../core/events.ts";
+import { NO_TOKENS, sumTokens } from "../core/tokens.ts";
 import { Fault } from "../core/faults.ts";
 import { makeRunId } from "../core/ids.ts";
 import type { RunRecord } from "../core/records.ts";
 import { untilText } from "../lib/until.ts";
-import type { BatchContext, IssueEnd, ProgressReport } from "./batch-context.ts";
+import type { BatchContext, ProgressReport } from "./batch-context.ts";
+import type { IssueEnd } from "./batch-types.ts";
 import { decidedWords, RESET } from "./decide.ts";
 import { branchFor, subjectFor } from "./git/branch.ts";
-import { type CommitResult, moveIssueFileEdits, settleWork } from "./git/commit.ts";
+import { moveIssueFileEdits, settleWork } from "./git/commit.ts";
+import type { CommitResult } from "./git/worktree.ts";
 import { recordGateFiles } from "./git/snapshot.ts";
 import type { IssueRecord } from "./metadata.ts";
 import type { KnownPast } from "./past.ts";
 import { knowledgeOf, newsIn, type PromptFacts, type SentIssue } from "./prompt.ts";
-import { GONE, type Issue, type IssueStatus } from "./sources/source.ts";
+import { GONE, type Issue, type IssueStatus, openNote } from "./sources/source.ts";
 import { StopControl } from "./stop-control.ts";
 
 export const BEFORE_WORK = "before its agent began";
@@ -45,7 +48,7 @@ export class IssueProgress {
   /** Tool calls that engines refused since the work began. */
   readonly denied: DeniedCall[];
   reopened = false;
-  /** Completed before: the present files are not work on the reopened issue. */
+  /** Completed before: the current files are not work on the reopened issue. */
   readonly wasCompleted: boolean;
   /** The run began in this batch, with its options. */
   begunNow = false;
@@ -54,6 +57,8 @@ export class IssueProgress {
   readonly #before: Pick<KnownPast, "session" | "attempts">;
   attempt = 0;
   tokens: Tokens | null = null;
+  /** What all turns used, earlier batches included. Null: no turn reported it. */
+  #spent: Tokens | null;
   /** Facts about the work in git for the summary. */
   notes: readonly string[] = [];
   /** Its last turn was a resume that nothing proves. */
@@ -84,9 +89,16 @@ export class IssueProgress {
     this.wasCompleted = entry?.status === "completed";
     this.tree = entry?.tree ?? null;
     this.tools = entry === null ? 0 : entry.tools;
+    this.#spent = entry?.tokens ?? null;
     this.status = issue.status;
     this.sent = entry?.sent ?? null;
     this.denied = this.wasCompleted ? [] : [...(entry?.denied ?? [])];
+  }
+
+  /** Adds a turn; returns the sum of all turns. */
+  spend(turn: Tokens | null): Tokens | null {
+    if (turn !== null) this.#spent = sumTokens(this.#spent ?? NO_TOKENS, turn);
+    return this.#spent;
   }
 
   /** Reads the comments, if the list did not have them. */
@@ -260,6 +272,18 @@ export class IssueProgress {
     const session = run === null ? this.#before.session : run.session.value;
     const knowledge = knowledgeOf(sent, session, run?.attempts ?? this.#before.attempts);
     return { issue, gate, findings, reopened, turnCompleted, baseline, knowledge, news: newsIn(issue, sent) };
+  }
+
+  /** A source that does not take the note costs the note alone. */
+  async noteInSource(state: "failed" | "interrupted" | "no_change", why: string): Promise<void> {
+    const { deps, source, redact, options } = this.context;
+    const { id } = this.issue;
+    try {
+      await source.note(id, openNote(state, redact(why).slice(0, 2_000), options.again.note));
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error;
+      deps.log.warn(`${id} did not get its note: ${error.message}`);
+    }
   }
 
   end(state: IssueEnd["state"], why: string, stop?: number): IssueEnd {

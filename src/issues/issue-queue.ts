@@ -1,5 +1,6 @@
 /** The issues of a batch in their order: starts as many agents at a time as allowed, and collects how each issue ended. */
-import type { BatchContext, BatchView, IssueEnd } from "./batch-context.ts";
+import type { BatchContext, BatchView } from "./batch-context.ts";
+import type { IssueEnd } from "./batch-types.ts";
 import type { BatchOptions, PlannedIssue } from "./batch-plan.ts";
 import { IssueRunner } from "./issue-runner.ts";
 import type { Issue } from "./sources/source.ts";

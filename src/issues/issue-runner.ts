@@ -7,7 +7,8 @@
 import { dirname } from "node:path";
 import { exitCodeOf, Fault } from "../core/faults.ts";
 import { untilText } from "../lib/until.ts";
-import type { BatchContext, IssueEnd } from "./batch-context.ts";
+import type { BatchContext } from "./batch-context.ts";
+import type { IssueEnd } from "./batch-types.ts";
 import {
   BATCH_ENDING,
   decideAfter,
@@ -33,7 +34,7 @@ import { watchStopRequests } from "./live-batch.ts";
 import { NO_GATE } from "./metadata.ts";
 import type { KnownPast } from "./past.ts";
 import { findingsPrompt, firstPrompt, newsPrompt, nextPrompt } from "./prompt.ts";
-import { doneNote, type Issue, openNote } from "./sources/source.ts";
+import { doneNote, type Issue } from "./sources/source.ts";
 import { takeTurn, type TurnRequest } from "./turn.ts";
 import { WorkTracker } from "./work-tracker.ts";
 
@@ -356,13 +357,8 @@ export class IssueRunner {
     // On disk first: the next batch must tell a reopened issue from an issue that was never closed.
     await progress.save({ status: "completed", error: null, finished_at: progress.now() });
     progress.status = "closed";
-    const reasons = [
-      this.#evidence,
-      progress.unverified ? UNVERIFIED : "",
-      hasNews ? UNSENT_CHANGE : "",
-      deniedWords(this.#work.denied),
-      ...progress.notes,
-    ];
+    const doubts = [progress.unverified ? UNVERIFIED : "", hasNews ? UNSENT_CHANGE : ""];
+    const reasons = [this.#evidence, ...doubts, deniedWords(this.#work.denied), ...progress.notes];
     const end = progress.end("completed", reasons.filter(Boolean).join("; "));
     return work === "nothing" ? { ...end, branch: null } : end;
   }
@@ -383,8 +379,6 @@ export class IssueRunner {
     how: string,
     stop?: number,
   ): Promise<IssueEnd> {
-    const { deps, source, redact, options } = this.#context;
-    const { id } = this.#issue;
     const why = [how, ...this.#progress.notes].join("; ");
     if (this.#isUnclaimed()) {
       if (!this.#hasPast)
@@ -396,13 +390,7 @@ export class IssueRunner {
     if (decided !== null) return decided;
     await this.#work.forgetChangesOfOthers();
     this.#progress.note({ status: state, error: why, finished_at: this.#progress.now() });
-    try {
-      const words = redact(why).slice(0, 2_000);
-      await source.note(id, openNote(state, words, options.again.note));
-    } catch (error) {
-      if (!(error instanceof Fault)) throw error;
-      deps.log.warn(`${id} did not get its note: ${error.message}`);
-    }
+    await this.#progress.noteInSource(state, why);
     return this.#progress.end(state, why, stop);
   }
 }

@@ -274,12 +274,25 @@ export function readIssue(entry: JsonObject): IssueRecord {
     tools: numberIn(entry, "tools") ?? null,
     denied: arrayIn(entry, "denied").flatMap(readDenied),
     sent: readSent(entry),
-    tokens:
-      tokens === undefined
-        ? null
-        : { input: numberIn(tokens, "input") ?? 0, output: numberIn(tokens, "output") ?? 0 },
+    tokens: tokens === undefined ? null : readTokens(tokens),
     started_at: stringIn(entry, "started_at") ?? "",
     finished_at: textOrNull(entry, "finished_at"),
+  };
+}
+
+function readTokens(tokens: JsonObject): Tokens {
+  const part = (name: "cached" | "reasoning" | "costUsd") => {
+    const count = numberIn(tokens, name);
+    return count === undefined ? {} : { [name]: count };
+  };
+  const model = stringIn(tokens, "model");
+  return {
+    input: numberIn(tokens, "input") ?? 0,
+    output: numberIn(tokens, "output") ?? 0,
+    ...part("cached"),
+    ...part("reasoning"),
+    ...part("costUsd"),
+    ...(model === undefined ? {} : { model }),
   };
 }
 

@@ -231,7 +231,7 @@ export function sentOf({ title, body, comments = [] }: Issue): SentIssue {
 }
 
 /**
- * `attempts`: the run's number of attempts. An attempt that was no turn about the issue, such as a person's, may have
+ * `attempts`: the run's number of attempts. An attempt that was not a turn about the issue, such as a person's, may have
  * changed the conversation or cut it short.
  */
 export function knowledgeOf(

@@ -55,7 +55,8 @@ export async function takeTurn(progress: IssueProgress, ask: TurnRequest): Promi
       known: seen.toolCalls > 0 ? seen.before : progress.sent,
     });
     if (isHeard && outcome.result !== "diverged") progress.reopened = false;
-    progress.note({ status: "running", session_id: result.run.session.value, tokens: result.attempt.tokens });
+    const tokens = progress.spend(result.attempt.tokens);
+    progress.note({ status: "running", session_id: result.run.session.value, tokens });
     const unverified = result.receipt?.verified === "not_verified";
     progress.unverified = unverified;
     return { outcome, toolCalls: seen.toolCalls, denied: seen.denied, unverified };
@@ -186,7 +187,7 @@ class TurnObserver {
           if (event.type === "session") this.#saw(event.session);
           else if (event.type === "tool") this.#sawTool(event);
           else if (event.type === "notice" && event.denied !== undefined) this.#sawDenied(event.denied);
-          else if (event.type === "usage") progress.tokens = event.tokens;
+          else if (event.type === "usage") progress.tokens = event.tokens ?? event.session;
         }
       },
       status: ({ attempt, tools }) => {

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Fault } from "../core/faults.ts";
 import { readCommentFile, toJsonLines } from "./comment-file.ts";
 import { toMarkdown } from "./markdown.ts";
-import type { ReviewComment } from "./reviews.ts";
+import type { ReviewComment } from "./review.ts";
 
 const PULL = { host: "github.com", owner: "acme", repository: "shop", number: 42 };
 const COMMENT: ReviewComment = {
@@ -82,7 +82,7 @@ describe("readCommentFile", () => {
         warnings: ["line 2 has no usable author; it is left out.", "line 3 is not JSON; it is left out."],
       },
     ],
-    [`[${one}, 7]`, { comments: [SMALL], warnings: ["item 2 is no JSON object; it is left out."] }],
+    [`[${one}, 7]`, { comments: [SMALL], warnings: ["item 2 is not a JSON object; it is left out."] }],
     [
       `${one}\n{"id":1,"id":2,"author":"a","file_path":"f","body":"","created_at":"2026-01-01"}`,
       { comments: [SMALL], warnings: ["line 2 is not JSON; it is left out."] },

@@ -8,7 +8,7 @@ import { openToRead } from "../state/files.ts";
 import { Fault } from "../core/faults.ts";
 import { harmlessJson } from "../lib/harmless.ts";
 import { fieldIn, hasDuplicateKeys, isObject, parseJson } from "../lib/json.ts";
-import type { ReviewComment } from "./reviews.ts";
+import type { ReviewComment } from "./review.ts";
 
 const MAX_BYTES = 128 * 1024 * 1024;
 const MAX_COMMENTS = 20_000;
@@ -119,7 +119,7 @@ function named(bad: readonly string[]): string[] {
 /** The comment, or the problem with it. Ignores unknown fields. */
 function toComment(value: unknown): ReviewComment | string {
   if (value === undefined) return "is not JSON";
-  if (!isObject(value)) return "is no JSON object";
+  if (!isObject(value)) return "is not a JSON object";
   const bad = Object.entries(FIELDS).find(([name, fits]) => !fits(fieldIn(value, name) ?? null));
   if (bad !== undefined) return `has no usable ${bad[0]}`;
   const stored = value as unknown as Stored;

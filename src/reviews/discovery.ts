@@ -12,9 +12,9 @@ import { Fault } from "../core/faults.ts";
 import type { RunStatus } from "../core/records.ts";
 import { subjectOf } from "./pull-request.ts";
 import { isPassing, nameStart, openSession, SIDECAR_END, type Sidecar, whyOf } from "./sidecar.ts";
-import type { InterruptedSession, PullRequest } from "./reviews.ts";
+import type { InterruptedSession, PullRequest } from "./review.ts";
 
-/** The present state of a run. */
+/** The current state of a run. */
 export interface RunState {
   /** `running`: a live process works on it. */
   readonly status: RunStatus;

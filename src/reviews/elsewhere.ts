@@ -15,7 +15,7 @@ import { LineSplitter } from "../lib/lines.ts";
 import type { Deps, Watch } from "../run/run.ts";
 import { selectRun } from "../run/select.ts";
 import { sidecarsIn } from "./discovery.ts";
-import type { PullRequest } from "./reviews.ts";
+import type { PullRequest } from "./review.ts";
 import { nameStart, openSession, type SessionFile, statusAfter, whyOf } from "./sidecar.ts";
 import { openTranscript, RESUMED, type Transcript } from "./transcript.ts";
 

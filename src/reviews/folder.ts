@@ -15,7 +15,7 @@ import { listRuns } from "../run/select.ts";
 import { lockFile } from "../store/store.ts";
 import { type Remote, remotesIn, sameRepository } from "../github/github.ts";
 import { subjectOf, titleOf } from "./pull-request.ts";
-import type { ReviewComment, PullRequest } from "./reviews.ts";
+import type { ReviewComment, PullRequest } from "./review.ts";
 import { reviewsDirectory } from "./transcript.ts";
 
 export interface ReviewClone {

@@ -246,7 +246,7 @@ describe("refusals", () => {
       { status: 429, headers: { "x-ratelimit-reset": "99999999999999" }, body: {} },
       TOKEN,
       "github_limited",
-      "does not say until when",
+      "does not say when it resets",
     ],
     ["not found", notFound, TOKEN, "pull_request_unknown", "or the token from --token may not see it"],
     [
@@ -296,7 +296,7 @@ describe("refusals", () => {
       { status: 302, headers: { location: "http://[" }, body: "" },
       TOKEN,
       "github_garbled",
-      "no URL",
+      "its redirect is not a valid URL",
     ],
     [
       "a redirect loop",

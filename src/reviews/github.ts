@@ -5,7 +5,7 @@
 import { Fault } from "../core/faults.ts";
 import { arrayIn, fieldIn, isObject, objectIn, stringIn } from "../lib/json.ts";
 import { type GitHubClient, connectGitHub, type HttpOptions, type Repository } from "../github/github.ts";
-import type { ReviewComment, PullRequest } from "./reviews.ts";
+import type { ReviewComment, PullRequest } from "./review.ts";
 
 export interface ReviewGitHub {
   /** Calls `progress` with the number so far, from the second page on. */

@@ -5,7 +5,7 @@
 import { harmless, harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
 import { titleOf } from "./pull-request.ts";
-import type { ReviewComment, LoadedComments, PullRequest } from "./reviews.ts";
+import type { ReviewComment, LoadedComments, PullRequest } from "./review.ts";
 
 export function toMarkdown(
   pullRequest: PullRequest,

@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { cpuMs } from "../../test/cpu.ts";
 import { composePrompt, markOf, PROMPT_LIMITS, type PromptOrder } from "./prompt.ts";
-import type { ReviewComment } from "./reviews.ts";
+import type { ReviewComment } from "./review.ts";
 
 const NONCE = "k3f9x2";
 const COMMENT: ReviewComment = {

@@ -7,7 +7,7 @@
  * and the approvals do that.
  */
 import { plural } from "../lib/plural.ts";
-import type { ReviewComment, PullRequest } from "./reviews.ts";
+import type { ReviewComment, PullRequest } from "./review.ts";
 import { titleOf } from "./pull-request.ts";
 
 export interface PromptOrder {

@@ -62,7 +62,7 @@ describe("parsePullRequest", () => {
     ["https://github.com@evil.example/acme/shop/pull/42", AROUND, "evil.example is not"],
     ["https://gıthub.com/acme/shop/pull/42", AROUND, "is not a GitHub server"],
     ["evil.example/acme/shop#42", AROUND, "is not a GitHub server"],
-    ["42", AROUND, "is no clone with a GitHub remote"],
+    ["42", AROUND, "is not a clone with a GitHub remote"],
     ["0", CLONE, "between 1 and"],
     ["-1", CLONE, "between 1 and"],
     ["99999999999", CLONE, "between 1 and"],

@@ -13,7 +13,7 @@ import {
   repositoryOf,
   urlParts,
 } from "../github/github.ts";
-import type { PullRequest } from "./reviews.ts";
+import type { PullRequest } from "./review.ts";
 
 /** The context for parsing. */
 export interface ParseContext {
@@ -86,7 +86,7 @@ function numberOf(digits: string | undefined, given: string): number {
   if (Number.isInteger(number) && number >= 1 && number <= MAX_NUMBER) return number;
   throw new Fault(
     "usage",
-    `${shown(given)} names no pull request: its number must be between 1 and ${MAX_NUMBER}. ${EXAMPLES}`,
+    `${shown(given)} is not a valid pull request: the number must be between 1 and ${MAX_NUMBER}. ${EXAMPLES}`,
     { facts: { given: shown(given) } },
   );
 }
@@ -95,7 +95,7 @@ function named(remote: Remote | null, given: string): Repository {
   if (remote !== null) return { host: remote.host, owner: remote.owner, repository: remote.repository };
   throw new Fault(
     "usage",
-    `${shown(given)} is a number only, and this directory is no clone with a GitHub remote. ${EXAMPLES}`,
+    `${shown(given)} is a number only, and this directory is not a clone with a GitHub remote. ${EXAMPLES}`,
     { facts: { given: shown(given) } },
   );
 }

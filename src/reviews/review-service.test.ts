@@ -23,7 +23,7 @@ import { runLike } from "../../test/contracts/store-samples.ts";
 import { memoryStore } from "../../test/contracts/memory-store.ts";
 import { type ReviewServiceOptions, findPullRequest, openReviewService } from "./review-service.ts";
 import { lookAtFolder } from "./folder.ts";
-import type { ReviewComment } from "./reviews.ts";
+import type { ReviewComment } from "./review.ts";
 import { createSession } from "./sidecar.ts";
 import { reviewsDirectory } from "./transcript.ts";
 

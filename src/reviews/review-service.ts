@@ -20,7 +20,7 @@ import type {
   ReviewTurn,
   TurnOrder,
   TurnUpdate,
-} from "./reviews.ts";
+} from "./review.ts";
 import { reviewsDirectory } from "./transcript.ts";
 
 export interface GitHubOptions {

@@ -12,7 +12,7 @@ import type { Outcome, TroubleKind } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import { redactor } from "../lib/secrets.ts";
 import { createTranscript } from "./transcript.ts";
-import type { PullRequest } from "./reviews.ts";
+import type { PullRequest } from "./review.ts";
 
 const time = z.iso.datetime();
 
@@ -46,7 +46,7 @@ export const Sidecar = z.looseObject({
   attempts: z.int().min(0).nullable().default(null),
   /** Why the last turn ended, if it was not completed. Redacted. */
   reason: z.string().nullable().default(null),
-  /** When the limit that ended the last turn ends. */
+  /** The reset time of the limit that ended the last turn. */
   resets_at: time.nullable().default(null),
   /** The session's run. */
   handle: z.string().regex(/^[0-9a-f]{8}$/),

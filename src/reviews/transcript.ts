@@ -71,11 +71,11 @@ export function createTranscript(path: string): boolean {
   }
 }
 
-/** Starts a missing transcript over, and records that. */
+/** If the transcript is missing, begins a new one with a note about it. */
 export function openTranscript(path: string, clock: Clock): Transcript {
   const missing = !existsSync(path);
   const transcript = new Transcript(path, openLog(path), clock);
-  if (missing) transcript.remark({ type: "note", text: "the transcript of what came before was missing" });
+  if (missing) transcript.remark({ type: "note", text: "the earlier transcript is missing" });
   return transcript;
 }
 

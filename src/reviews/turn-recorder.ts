@@ -7,7 +7,7 @@ import { createHash } from "node:crypto";
 import type { Clock } from "../core/deps.ts";
 import type { QuestionAnswer, FileChange, Outcome, Question } from "../core/events.ts";
 import type { Redact } from "../lib/secrets.ts";
-import type { InterruptedSession, PullRequest } from "./reviews.ts";
+import type { InterruptedSession, PullRequest } from "./review.ts";
 import { createSession, openSession, type SessionFile, type Sidecar } from "./sidecar.ts";
 import { openTranscript, type TranscriptRemark, RESUMED, type Transcript } from "./transcript.ts";
 

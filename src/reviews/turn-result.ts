@@ -2,7 +2,7 @@
 import type { Outcome } from "../core/events.ts";
 import type { FaultCode } from "../core/faults.ts";
 import type { AttemptResult } from "../run/run.ts";
-import type { TurnResult } from "./reviews.ts";
+import type { TurnResult } from "./review.ts";
 
 export interface ReviewTurnFacts {
   readonly handle: string;
@@ -57,7 +57,7 @@ export function resultOf({ attempt, exitCode }: AttemptResult, facts: ReviewTurn
   };
 }
 
-/** A session that Codex got nothing of stays as open as before, unless it is gone for good. */
+/** If Codex received nothing, the session keeps its status, unless Codex has lost the session. */
 export function sessionStatus(
   { status, refusedAs }: TurnResult,
   facts: ReviewTurnFacts,

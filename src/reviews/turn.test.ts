@@ -6,7 +6,7 @@ import { type CodexWorld, type FakePlan, openCodexWorld } from "../../test/codex
 import type { QuestionAnswer } from "../core/events.ts";
 import { selectRun } from "../run/select.ts";
 import { findInterruptedSession } from "./discovery.ts";
-import type { ReviewComment, InterruptedSession, ReviewTurn, TurnUpdate } from "./reviews.ts";
+import type { ReviewComment, InterruptedSession, ReviewTurn, TurnUpdate } from "./review.ts";
 import { reviewsDirectory } from "./transcript.ts";
 import { beginTurn, type TurnOptions } from "./turn.ts";
 

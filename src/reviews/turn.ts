@@ -12,7 +12,7 @@ import { exitCodeOf, Fault } from "../core/faults.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import type { TurnPlace } from "./review-service.ts";
 import { subjectOf } from "./pull-request.ts";
-import type { PullRequest, ReviewTurn, TurnOrder, TurnResult, TurnUpdate } from "./reviews.ts";
+import type { PullRequest, ReviewTurn, TurnOrder, TurnResult, TurnUpdate } from "./review.ts";
 import { GONE, resultOf, sessionStatus, STORAGE, UNCONTINUABLE } from "./turn-result.ts";
 import type { TurnRecorder } from "./turn-recorder.ts";
 
@@ -260,7 +260,7 @@ class LiveTurn implements ReviewTurn {
         ...(model === null ? [] : ["-m", model]),
         ...(sandbox === null ? [] : ["-s", sandbox]),
         ...native,
-        // Behind the user's own: of a setting that is given twice the last one counts.
+        // After the user's options: if a setting is given twice, Codex uses the last one.
         ...(distrust ? ["-c", untrustedFolders(place.cwd)] : []),
       ],
       env,

@@ -5,8 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { testDeps, type TestDeps } from "../../../test/deps.ts";
-import { commitWork, type CommitResult } from "./commit.ts";
+import { commitWork } from "./commit.ts";
 import { recordGateFiles } from "./snapshot.ts";
+import type { CommitResult } from "./worktree.ts";
 
 let root: string;
 let deps: TestDeps;

@@ -7,7 +7,7 @@ import { realPath } from "../../state/places.ts";
 import { kindAt } from "../../state/tree.ts";
 import { Fault } from "../../core/faults.ts";
 import { harmlessLine } from "../../lib/harmless.ts";
-import { filterWords, type Git, gitDirectoryOf, openGit, unfiltered } from "../../run/git.ts";
+import { filterWords, type Git, gitDirectoryOf, openGit, repositoriesOf, unfiltered } from "../../run/git.ts";
 import type { Deps } from "../../run/run.ts";
 import { git as gitIn, gitText } from "../repository.ts";
 import type { IssueSource } from "../sources/source.ts";
@@ -16,6 +16,8 @@ import { BYTES, entriesOf, is, namedPaths } from "./paths.ts";
 import { GATE_REFS } from "./snapshot.ts";
 import { type AgentWork, unfinishedWork } from "./unfinished.ts";
 import {
+  type CommitRefusal,
+  type CommitResult,
   runWithLockRetry,
   shortOf,
   textOf,
@@ -24,15 +26,6 @@ import {
   worktreeState,
   type WorkToCommit,
 } from "./worktree.ts";
-
-export interface CommitResult {
-  /** Why the work is not finished, or not all on its branch: a clause without a full stop. Null: it is. */
-  readonly left: string | null;
-  /** What a person can do, a sentence. Agents never get it: they would act with the person's settings. */
-  readonly help?: string;
-  /** Other facts for people: clauses. */
-  readonly notes: readonly string[];
-}
 
 const NOBODY = /tell me who you are|ident/i;
 
@@ -57,14 +50,12 @@ export async function commitWork(deps: Deps, work: WorkToCommit): Promise<Commit
     (await clearFlags(git, place)) ??
     (await missingFilter(opened, git, place)) ??
     (await wrongBranch(git, place)) ??
-    (await commitOnBranch(git, place, work));
+    (await commitOnBranch(git, place, work)) ??
+    (await lostWithWorktree(deps, git, place));
   if (reason !== null) return { ...reason, notes };
   const hidden = await hiddenFiles(git, place);
   return { ...hidden, notes: [...notes, ...hidden.notes] };
 }
-
-/** Why nothing was committed. */
-export type CommitRefusal = Pick<CommitResult, "help"> & { readonly left: string };
 
 function whereOf({ on }: WorktreeState): string {
   return on === null ? "no branch" : `the branch ${shortOf(on)}`;
@@ -137,6 +128,9 @@ async function commitOnBranch(
 ): Promise<CommitRefusal | null> {
   const { worktree, ref, tip, on, head } = place;
   await runWithLockRetry(git, worktree, ["add", "-A"]);
+  // A symbolic ref may lead to a ref that only this worktree has.
+  const isSymbolic = ref !== "HEAD" && (await git(["symbolic-ref", "--quiet", ref])).code === 0;
+  if (isSymbolic && tip !== null) await moveBranch(git, place, tip);
   const isAhead = on !== ref && tip !== null && head !== null && tip !== head;
   const grew = !isAhead || (await git(["merge-base", "--is-ancestor", tip, head])).code === 0;
   const parent = on === ref || !grew ? tip : head;
@@ -163,6 +157,22 @@ async function commitOnBranch(
       ref,
     ]);
   return null;
+}
+
+/** The branch must have the work in the repository itself, without what git keeps for this worktree alone. */
+async function lostWithWorktree(
+  deps: Deps,
+  git: Git,
+  { worktree, ref }: WorktreeState,
+): Promise<CommitRefusal | null> {
+  if (ref === "HEAD") return null;
+  const [, common = null] = repositoriesOf(worktree);
+  const head = await textOf(git, ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]);
+  const asked = ["for-each-ref", "--format=%(objectname) %(symref)", ref];
+  const outside =
+    common === null ? null : await textOf(await openGit(deps, common, { GIT_DIR: common }), asked);
+  if (head !== null && outside === `${head} `) return null;
+  return { left: `${shortOf(ref)} has the work only as long as the worktree exists` };
 }
 
 async function moveBranch(git: Git, { worktree, ref, tip }: WorktreeState, commit: string): Promise<void> {

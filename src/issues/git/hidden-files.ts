@@ -4,9 +4,15 @@ import { dirname, join } from "node:path";
 import { modifiedAtMs, readSmallText, realPath } from "../../state/places.ts";
 import { isCache, kindAt } from "../../state/tree.ts";
 import { type Git, hidingRules } from "../../run/git.ts";
-import type { CommitRefusal, CommitResult } from "./commit.ts";
 import { BYTES, entriesOf, is, namedPaths } from "./paths.ts";
-import { runWithLockRetry, shortOf, textOf, type WorktreeState } from "./worktree.ts";
+import {
+  type CommitRefusal,
+  type CommitResult,
+  runWithLockRetry,
+  shortOf,
+  textOf,
+  type WorktreeState,
+} from "./worktree.ts";
 
 /**
  * Clears flags that make git skip files. Files outside a sparse checkout do not exist and keep theirs. Null: no existing

@@ -79,7 +79,7 @@ async function assertNothingReplaced(deps: Deps, root: string, branch: string): 
   );
 }
 
-/** The file, or the parent of it that is no directory, which is there already. */
+/** The file, or its parent that is not a directory, which exists already. */
 function inTheWay(root: string, path: string): string | null {
   const parts = path.split("/");
   for (let length = 1; length <= parts.length; length += 1) {

@@ -1,6 +1,7 @@
 /** What an agent left in git that shows that its work is not finished. Reads only. */
 import { join, resolve } from "node:path";
 import { readSmallText, realPath } from "../../state/places.ts";
+import { heldByWorktree } from "../../run/clean.ts";
 import { type Git, gitDirectoryOf, openGit, repositoriesOf } from "../../run/git.ts";
 import type { Deps } from "../../run/run.ts";
 import { gitText } from "../repository.ts";
@@ -26,7 +27,9 @@ export async function unfinishedWork(deps: Deps, left: AgentWork): Promise<strin
     return "the worktree's .git no longer leads to the repository, so no branch holds the work";
   if (deps.processes.resolveProgram("git", deps.env) === null) return null;
   const ask = await openGit(deps, cwd);
-  return (await unfinishedOperation(ask)) ?? (isolated ? nestedRepositories(deps, ask, left) : null);
+  const operation = await unfinishedOperation(ask);
+  if (operation !== null || !isolated) return operation;
+  return (await nestedRepositories(deps, ask, left)) ?? heldByWorktree(deps, cwd);
 }
 
 /** The worktree belongs to this repository, and its `.git` leads back to it. */

@@ -15,6 +15,18 @@ export interface WorkToCommit {
   readonly message: string;
 }
 
+export interface CommitResult {
+  /** Why the work is not finished, or not all on its branch: a clause without a full stop. Null: it is. */
+  readonly left: string | null;
+  /** What a person can do, a sentence. Agents never get it: they would act with the person's settings. */
+  readonly help?: string;
+  /** Other facts for people: clauses. */
+  readonly notes: readonly string[];
+}
+
+/** Why nothing was committed. */
+export type CommitRefusal = Pick<CommitResult, "help"> & { readonly left: string };
+
 const TIMEOUT_MS = 120_000;
 /** A live git process is done by then. */
 const LOCK_PATIENCE_MS = 300;
