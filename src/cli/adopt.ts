@@ -23,9 +23,9 @@ import { age, printTable, shortPath, widthLimit } from "./words.ts";
 const DEFAULT_LIMIT = 50;
 
 const OPTIONS = {
-  cwd: directory("conversations of this directory (default: here)"),
+  cwd: directory("conversations of this directory (default: current directory)"),
   all: flag("conversations of every directory"),
-  name: withValue("<name>", "a name for the new run", personName),
+  name: withValue("<name>", "human-readable name of the new run", personName),
   limit: withValue("<n>", `maximum number to list (default ${DEFAULT_LIMIT})`, count(1, 10_000)),
   json: JSON_FLAG,
 };
@@ -35,7 +35,7 @@ export const command = defineCommand({
   name: "adopt",
   summary: "Find conversations started outside Reprise, and make one resumable by handle.",
   args: {
-    engine: { help: "codex, claude, gemini, opencode, …", values: "engines" },
+    engine: { help: "engine of the conversation: codex, claude, gemini, opencode, …", values: "engines" },
     "session-id": { help: "session id of the engine, or its first 8 or more characters" },
   },
   options: OPTIONS,

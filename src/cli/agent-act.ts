@@ -11,19 +11,17 @@ import { finishRemovals } from "../run/clean.ts";
 import {
   commandToResume,
   type ResumeCommand,
-  ensureDaemon,
-  findDaemon,
   getAgent,
   storeStrict,
   listAgents,
   refuseSecretMessage,
   removeAgent,
-  type ResumedAgent,
   selectAgent,
   stopAgent,
   forecastResume,
   type ResumeForecast,
 } from "../supervisor/supervisor.ts";
+import { ensureDaemon, findDaemon, type ResumedAgent } from "../supervisor/daemon-client.ts";
 import { wayWords } from "./agent-look.ts";
 import { removeEach } from "./rm.ts";
 import type { Context } from "./context.ts";
@@ -87,18 +85,18 @@ function stoppedWords(id: string, back: ResumeForecast, { command, pipeline }: R
 function backWords(back: ResumeForecast, command: string, it: string): string {
   switch (back.way) {
     case "resume":
-      return `Bring ${it} back: ${command}`;
+      return `Resume ${it}: ${command}`;
     case "fresh":
-      return `Bring ${it} back: ${command} (a new conversation begins: ${back.why})`;
+      return `Resume ${it}: ${command} (a new conversation begins: ${back.why})`;
     case "none":
-      return `It cannot be brought back${back.later ? " as it is" : ""}: ${wayWords(back, command)}`;
+      return `It cannot be resumed${back.later ? " as it is" : ""}: ${wayWords(back, command)}`;
   }
 }
 
 export const resume = defineCommand({
   name: "agent resume",
   summary:
-    "Resume the conversation of one agent, or of all agents that are not running. If a conversation is lost, start a new one and report it.",
+    "Resume the conversation of one agent, or of every agent that has not ended. If a conversation is lost, Reprise starts a new one and reports it.",
   args: { id: { help: AGENT_ID.help, values: "handles" } },
   options: {
     all: flag("all agents that have not ended"),
@@ -286,11 +284,11 @@ export const rm = defineCommand({
   run: async ({ args, options }, context) => {
     const deps = await context.open({ cwd: null, makesRoom: true });
     await finishRemovals(deps);
-    return removeEach(context, args.ids, options.json === true, async (given) => {
+    return removeEach(context, args.ids, { json: options.json === true }, async (given) => {
       const agent = await selectAgent(deps, given);
-      await removeAgent(deps, agent);
+      const kept = await removeAgent(deps, agent);
       const { id, runId } = agent.record;
-      return { text: `agent ${id}`, json: { id, runId } };
+      return { text: `agent ${id}`, kept, json: { id, runId, trash: kept?.path ?? null } };
     });
   },
 });

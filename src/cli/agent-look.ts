@@ -11,7 +11,6 @@ import type { Deps } from "../run/run.ts";
 import { loadReceipt } from "../state/runs.ts";
 import {
   type AgentView,
-  findDaemon,
   listAgents,
   type AgentSnapshot,
   takeSnapshot,
@@ -20,6 +19,7 @@ import {
   viewOf,
   type ResumeForecast,
 } from "../supervisor/supervisor.ts";
+import { findDaemon } from "../supervisor/daemon-client.ts";
 import type { AgentRecord } from "../core/supervision.ts";
 import type { Terminal } from "./context.ts";
 import { AGENT_ID, defineCommand, flag, JSON_FLAG } from "./define.ts";
@@ -28,8 +28,8 @@ import { labelled, printTable, widthLimit } from "./words.ts";
 
 export const list = defineCommand({
   name: "agent list",
-  summary: "List agents: state, since when, next action.",
-  options: { all: flag("include those that have ended"), json: JSON_FLAG },
+  summary: "List agents: state, time in that state, next action.",
+  options: { all: flag("include ended agents"), json: JSON_FLAG },
   examples: ["reprise agent list", "reprise agent list --all --json"],
   run: async ({ options, reply }, context) => {
     const deps = await context.open({ cwd: null });
@@ -128,7 +128,7 @@ export async function isSupervised(deps: Deps): Promise<boolean> {
   return daemon !== null;
 }
 
-/** The present state of an agent, from its holder if it has one. */
+/** The current state of an agent, from its holder if it has one. */
 export async function see(deps: Deps, record: AgentRecord): Promise<AgentSnapshot> {
   const run = await runOf(deps, record);
   let link: HolderLink | null = null;
@@ -251,7 +251,7 @@ function eventWords(event: SupervisionEvent): string {
 
 export const peek = defineCommand({
   name: "agent peek",
-  summary: "Print an agent's present screen as plain text.",
+  summary: "Print an agent's current screen as plain text.",
   args: { id: AGENT_ID },
   options: { json: JSON_FLAG },
   examples: ["reprise agent peek 1a2b3c4d"],

@@ -2,7 +2,8 @@
 import { Fault } from "../core/faults.ts";
 import { allEngines } from "../run/engine-setup.ts";
 import { findAgent } from "../runbooks/runbooks.ts";
-import { ensureDaemon, startAgent } from "../supervisor/supervisor.ts";
+import { startAgent } from "../supervisor/supervisor.ts";
+import { ensureDaemon } from "../supervisor/daemon-client.ts";
 import { defineCommand, flag, JSON_FLAG, repeatable } from "./define.ts";
 import { engineTraits } from "./runbook.ts";
 import { workingDirectory } from "./start.ts";
@@ -12,7 +13,7 @@ export const VAR = repeatable("<name=value>", "runbook variable (repeatable)");
 export const run = defineCommand({
   name: "agent run",
   summary:
-    "Start an agent of a runbook in the background. The runbook reacts when the agent idles, fails or dies.",
+    "Start an agent of a runbook in the background. Reprise follows the runbook when the agent idles, fails or dies.",
   args: {
     name: {
       help: "agent.NAME in a runbook of this project or in your own runbooks",
@@ -24,7 +25,7 @@ export const run = defineCommand({
   options: {
     var: VAR,
     attach: flag("attach to the agent at once"),
-    trustCwd: flag("trust this directory and the project's runbooks in their present form"),
+    trustCwd: flag("trust this directory and the project's runbooks as they are now"),
     json: JSON_FLAG,
   },
   examples: [

@@ -6,26 +6,29 @@ const look = () => import("./agent-look.ts");
 
 export const command: CommandGroup = {
   name: "agent",
-  summary: "Supervised agents, defined by a runbook (docs/runbooks.md).",
+  summary: "Supervised agents, defined by a runbook.",
   commands: {
     run: {
       summary: "start an agent of a runbook and supervise it",
       load: async () => (await import("./agent-run.ts")).run,
     },
-    list: { summary: "list agents: state, since when, next action", load: async () => (await look()).list },
+    list: {
+      summary: "list agents: state, time in that state, next action",
+      load: async () => (await look()).list,
+    },
     show: {
       summary: "show one agent: definition, attempts, decisions with reasons, next action",
       load: async () => (await look()).show,
     },
-    logs: { summary: "print its output", load: async () => (await import("./logs.ts")).command },
-    peek: { summary: "print its present screen", load: async () => (await look()).peek },
+    logs: { summary: "print an agent's output", load: async () => (await import("./logs.ts")).command },
+    peek: { summary: "print an agent's current screen", load: async () => (await look()).peek },
     attach: {
-      summary: "show its UI and type into it; Ctrl-] leaves",
+      summary: "show an agent's UI and type into it; Ctrl-] detaches",
       load: async () => (await import("./attach.ts")).command,
     },
-    send: { summary: "send it a message", load: async () => (await act()).send },
+    send: { summary: "send a message to an agent", load: async () => (await act()).send },
     stop: {
-      summary: "stop it and its supervision; its conversation stays",
+      summary: "stop an agent and its supervision; its conversation stays",
       load: async () => (await act()).stop,
     },
     resume: {

@@ -18,7 +18,7 @@ import { itemsOf } from "./transcript.ts";
 export const command = defineCommand({
   name: "attach",
   summary:
-    "Show a background run and type into it. LeftIssue with Ctrl-], or with Ctrl-C if the agent has no UI.",
+    "Show a background run and type into it. Detach with Ctrl-], or with Ctrl-C if the agent has no UI.",
   args: { handle: LIVE_HANDLE },
   options: {
     direct: flag("use this terminal directly, even if tmux is installed"),
@@ -27,7 +27,7 @@ export const command = defineCommand({
   examples: [
     "reprise attach 1a2b3c4d",
     "reprise attach 1a2b --direct      (without tmux)",
-    "reprise start claude --detach     (something to attach to)",
+    "reprise start claude --detach     (a run to attach to)",
   ],
   run: async ({ args, options: { direct, raw } }, context) => {
     if (raw === true && context.terminal.stdout)
@@ -93,8 +93,9 @@ async function notHeld(context: Context, deps: Deps, found: RunRecord): Promise<
   if (live === null) return howItEnded(context, deps, await selectRun(deps, found.runId));
   throw new Fault(
     "run_busy",
-    `Run ${found.handle} works in another terminal (pid ${live.pid}), which it was started from. ` +
-      `\`reprise logs ${found.handle} -f\` shows what it prints; \`reprise start --detach\` starts runs that can be attached to.`,
+    `Run ${found.handle} runs in another terminal (pid ${live.pid}), so you cannot attach to it. ` +
+      `Follow its output: reprise logs ${found.handle} -f. ` +
+      "To attach to a run, start it with --detach, or press Ctrl-] in its UI first.",
     { facts: { handle: found.handle, pid: live.pid } },
   );
 }

@@ -21,7 +21,11 @@ export const TIMEOUTS = (attempt: string) => ({
 export const SHARED = {
   messageFile: withValue("<file>", "read the message from a file", text, { values: "files" }),
   stdin: flag("read the message from stdin"),
-  mode: choice("<mode>", "how to connect the agent: auto, pipe or pty", ["auto", "pipe", "pty"]),
+  mode: choice("<mode>", "connection to the agent: auto (default), pipe, pty (terminal)", [
+    "auto",
+    "pipe",
+    "pty",
+  ]),
   ...TIMEOUTS("the attempt"),
   toolTimeout: withValue("<time>", "maximum duration of one tool call (default: no limit)", duration),
   env: repeatable("<NAME=value>", "set a variable for the agent (repeatable)"),
@@ -29,7 +33,7 @@ export const SHARED = {
   trustCwd: TRUST_CWD,
   raw: flag("show the engine's native output, even on a terminal"),
   json: flag("print one JSON object at the end instead of the live output"),
-  quiet: flag("show no live view and no summary"),
+  quiet: flag("hide live output and summary"),
 };
 export type SharedOptions = OptionsOf<typeof SHARED>;
 

@@ -7,10 +7,18 @@ import { harmless, harmlessJson } from "../lib/harmless.ts";
 import type { Deps } from "../run/run.ts";
 import { VERSION } from "../version.ts";
 import { COMMANDS } from "./commands.ts";
-import { type Context, type ContextOptions, readTerminal, stderrLog, type Terminal } from "./context.ts";
+import {
+  canAsk,
+  type ColorWish,
+  type Context,
+  type ContextOptions,
+  readTerminal,
+  stderrLog,
+  type Terminal,
+} from "./context.ts";
 import { entryOf, execute } from "./dispatch.ts";
-import { HelpShown, listHelp } from "./parse.ts";
-import { suggestLine } from "./synonyms.ts";
+import { HelpShown } from "./parse.ts";
+import { meant, suggestLine } from "./synonyms.ts";
 
 /** How `main.ts` gives commands access to the outside world. */
 export interface CliWorld {
@@ -29,13 +37,14 @@ interface Altered {
 
 export type WorldOptions = ContextOptions & { readonly log: Log; readonly terminal: Terminal };
 
-export async function main(args: readonly string[], world: CliWorld): Promise<number> {
+export async function main(given: readonly string[], world: CliWorld): Promise<number> {
+  const { color, args } = withoutColor(given);
   const [name, ...rest] = args;
   const ownArgs = args.includes("--") ? args.slice(0, args.indexOf("--")) : args;
   const json = ownArgs.includes("--json");
   const opened: Deps[] = [];
   let abandoned = false;
-  const terminal = readTerminal(process.env);
+  const terminal = readTerminal(process.env, color);
   const log = stderrLog(ownArgs.includes("--quiet"));
   const context: Context = {
     env: process.env,
@@ -57,8 +66,8 @@ export async function main(args: readonly string[], world: CliWorld): Promise<nu
   try {
     if (args.some((arg) => arg.includes("\uFFFD"))) refuseAltered(await world.altered(args), log);
     if (name === "version") return version(context, json);
-    if (name === undefined || name === "help" || name === "--help" || name === "-h")
-      return await help(rest, context, name === undefined);
+    if (name === undefined) return (await atHome(context)) ?? (await usage(context));
+    if (name === "help" || name === "--help" || name === "-h") return await help(rest, context);
     return await runNamed(name, rest, context);
   } catch (error) {
     if (error instanceof HelpShown) return 0;
@@ -68,6 +77,24 @@ export async function main(args: readonly string[], world: CliWorld): Promise<nu
     // Writes without a reader would keep the process forever.
     if (abandoned) setImmediate(() => process.exit());
   }
+}
+
+/** `--color=auto|always|never` belongs to every command. */
+function withoutColor(given: readonly string[]): { color: ColorWish; args: readonly string[] } {
+  const end = given.includes("--") ? given.indexOf("--") : given.length;
+  let color: ColorWish = "auto";
+  const args = given.filter((arg, at) => {
+    const value = at < end ? /^--color=(auto|always|never)$/.exec(arg)?.[1] : undefined;
+    if (value !== undefined) color = value as ColorWish;
+    return value === undefined;
+  });
+  return { color, args };
+}
+
+/** Opens the home screen at a terminal. Null: no terminal, or nothing to show. */
+async function atHome(context: Context): Promise<number | null> {
+  if (!canAsk(context)) return null;
+  return (await import("./home.ts")).showHome(context);
 }
 
 /** A text that is not UTF-8 would reach an agent, a record or a file name as another text. */
@@ -105,27 +132,31 @@ function version(context: Context, json: boolean): number {
   return 0;
 }
 
-async function help(rest: readonly string[], context: Context, isError: boolean): Promise<number> {
-  const [topic, ...verb] = rest;
-  if (topic !== undefined && !topic.startsWith("-") && topic !== "help")
-    return runNamed(topic, verb, context, "--help");
-  const text = listHelp({
-    name: "",
-    summary: "Start any coding agent. Never lose its conversation.",
-    usage: "<command> [options]",
-    commands: COMMANDS,
-    examples: [
-      'reprise start codex "fix the flaky test"',
-      'reprise resume 1a2b3c4d "go on, and add a test"',
-      "reprise list",
-    ],
-    after: [
-      "`ls` is `list`, `continue` is `resume`, `version` prints the version.",
-      "See `reprise <command> --help` for details. `reprise demo` takes ten seconds.",
-    ],
+async function usage(context: Context): Promise<number> {
+  await help([], { ...context, print: (text) => void process.stderr.write(`${harmlessButPainted(text)}\n`) });
+  return 2;
+}
+
+/** Topics and overviews have their own file; a command's help comes from its declaration. */
+async function help(rest: readonly string[], context: Context): Promise<number> {
+  const { showHelp } = await import("./help/help.ts");
+  const [name = "", ...verb] = rest;
+  const code = await showHelp(rest, context);
+  if (code !== null) return code;
+  if (entryOf(COMMANDS, name) === undefined) throw await unknownTopic(name);
+  return runNamed(name, verb, context, "--help");
+}
+
+async function unknownTopic(name: string): Promise<Fault> {
+  const { TOPICS } = await import("./help/topics.ts");
+  const near = meant(name, Object.keys(TOPICS)) ?? meant(name, Object.keys(COMMANDS));
+  const hint =
+    near === null
+      ? "`reprise help topics` lists the topics, `reprise --help` the commands."
+      : `Did you mean \`reprise ${Object.hasOwn(TOPICS, near) ? "help " : ""}${near}\`?`;
+  return new Fault("usage", `There is no command or topic ${JSON.stringify(name.slice(0, 80))}. ${hint}`, {
+    facts: { given: name.slice(0, 80) },
   });
-  (isError ? process.stderr : process.stdout).write(`${text}\n`);
-  return isError ? 2 : 0;
 }
 
 async function unknownCommand(args: readonly string[]): Promise<Fault> {
@@ -175,7 +206,7 @@ const REPORT_IT =
 /** Keeps the few colours of `paint`; all other control sequences become visible text (I11). */
 function harmlessButPainted(text: string): string {
   return text
-    .split(/(\x1b\[(?:0|1|2|31|32|33|36)m)/)
+    .split(/(\x1b\[(?:0|1|2|7|31|32|33|35|36)m)/)
     .map((part, at) => (at % 2 === 1 ? part : harmless(part)))
     .join("");
 }

@@ -4,6 +4,7 @@
 import type { Env, Log } from "../core/deps.ts";
 import type { RunbookSource } from "../core/runbook.ts";
 import { harmless } from "../lib/harmless.ts";
+import { codeOf, type Style } from "../lib/palette.ts";
 import type { Deps } from "../run/run.ts";
 
 export interface Context {
@@ -20,7 +21,7 @@ export interface Context {
   abandonOutput(): void;
   /** The same, with the config of another directory. */
   configure(deps: Deps, options: ContextOptions): Promise<Deps>;
-  /** A project's files that decide what runs: the user must have trusted their present content. */
+  /** A project's files that decide what runs: the user must have trusted their current content. */
   trust(deps: Deps, files: readonly RunbookSource[], options: ContextOptions): Promise<void>;
 }
 
@@ -55,15 +56,25 @@ export interface Terminal {
   readonly color: boolean;
 }
 
-type Paint = "bold" | "dim" | "red" | "green" | "yellow" | "cyan";
-const CODES: Record<Paint, number> = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33, cyan: 36 };
+/** A person sits at a terminal that can draw a screen. */
+export function canAsk({ terminal, env }: Pick<Context, "terminal" | "env">): boolean {
+  return terminal.stdin && terminal.stdout && env["TERM"] !== "dumb";
+}
+
+/** A meaning of the palette, or the colour that has it. */
+type Paint = Style | keyof typeof COLOURS;
+const COLOURS = { red: "bad", green: "good", yellow: "warn", cyan: "accent" } as const;
 
 /** Colours our own text or text that is already harmless. */
 export function paint(terminal: Terminal, how: Paint, text: string): string {
-  return terminal.color && text !== "" ? `\x1b[${CODES[how]}m${text}\x1b[0m` : text;
+  if (!terminal.color || text === "") return text;
+  return `\x1b[${codeOf(how in COLOURS ? COLOURS[how as keyof typeof COLOURS] : (how as Style))}m${text}\x1b[0m`;
 }
 
-export function readTerminal(env: Env): Terminal {
+/** `--color`: by the terminal and its environment, always, or never. */
+export type ColorWish = "auto" | "always" | "never";
+
+export function readTerminal(env: Env, wish: ColorWish = "auto"): Terminal {
   const plain = (env["NO_COLOR"] ?? "") !== "" || env["TERM"] === "dumb";
   const stdin = isTerminal(process.stdin);
   const stdout = isTerminal(process.stdout);
@@ -74,7 +85,7 @@ export function readTerminal(env: Env): Terminal {
     stderr,
     columns: positive(process.stdout.columns) ?? positive(Number(env["COLUMNS"])) ?? 80,
     rows: positive(process.stdout.rows) ?? 24,
-    color: stdout && stderr && !plain,
+    color: wish === "auto" ? stdout && stderr && !plain : wish === "always",
   };
 }
 

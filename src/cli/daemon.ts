@@ -3,13 +3,8 @@ import type { PipelineRecord } from "../core/supervision.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
-import {
-  daemonPlaces,
-  ensureDaemon,
-  findDaemon,
-  listPipelines,
-  readDaemonLog,
-} from "../supervisor/supervisor.ts";
+import { daemonPlaces, ensureDaemon, findDaemon, readDaemonLog } from "../supervisor/daemon-client.ts";
+import { listPipelines } from "../supervisor/pipelines.ts";
 import { count, defineCommand, type CommandGroup, JSON_FLAG, withValue } from "./define.ts";
 
 const start = defineCommand({
@@ -60,7 +55,7 @@ function haltedWords({ id, definition, step, steps }: PipelineRecord): string {
 
 const status = defineCommand({
   name: "daemon status",
-  summary: "Show whether the daemon runs. Exit code 3 if not.",
+  summary: "Show whether the daemon is running. Exits with 3 if it is not running.",
   options: { json: JSON_FLAG },
   examples: ["reprise daemon status", "reprise daemon status --json"],
   run: async ({ options, reply }, context) => {
@@ -83,7 +78,7 @@ const status = defineCommand({
 
 const logs = defineCommand({
   name: "daemon logs",
-  summary: "Print the end of the daemon's log.",
+  summary: "Print the end of the daemon log.",
   options: {
     lines: withValue("<n>", "number of lines to print (default 100)", count(1, 100_000)),
     json: JSON_FLAG,
@@ -104,14 +99,14 @@ export const command: CommandGroup = {
   summary:
     "The daemon that supervises agents. The first command that needs it starts it; agents keep running without it.",
   commands: {
-    start: { summary: "start it", load: async () => start },
-    stop: { summary: "stop it; agents stay", load: async () => stop },
-    status: { summary: "show whether it runs", load: async () => status },
-    logs: { summary: "print the end of its log", load: async () => logs },
+    start: { summary: "start the daemon", load: async () => start },
+    stop: { summary: "stop the daemon; agents keep running", load: async () => stop },
+    status: { summary: "show whether the daemon is running", load: async () => status },
+    logs: { summary: "print the end of the daemon log", load: async () => logs },
   },
   examples: [
     "reprise daemon status",
-    "reprise daemon stop       (agents stay)",
+    "reprise daemon stop       (agents keep running)",
     "reprise daemon logs --lines 50",
   ],
 };

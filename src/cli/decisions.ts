@@ -8,13 +8,8 @@ import { type Column, fitTable } from "../lib/table.ts";
 import { untilText } from "../lib/until.ts";
 import { widthOf } from "../lib/width.ts";
 import type { Deps } from "../run/run.ts";
-import {
-  ensureDaemon,
-  getAgent,
-  listDecisions,
-  resolveDecision,
-  lateAnswerFault,
-} from "../supervisor/supervisor.ts";
+import { getAgent, listDecisions, resolveDecision, lateAnswerFault } from "../supervisor/supervisor.ts";
+import { ensureDaemon } from "../supervisor/daemon-client.ts";
 import type { Context, Terminal } from "./context.ts";
 import { type Argument, defineCommand, type CommandGroup, flag, JSON_FLAG, withValue } from "./define.ts";
 import { readMessage } from "./message.ts";
@@ -22,10 +17,10 @@ import { age, labelled, printTable, widthLimit } from "./words.ts";
 
 export const command: CommandGroup = {
   name: "decisions",
-  summary: "Questions from agents that need your answer (docs/daemon.md).",
+  summary: "Questions from agents that need your answer.",
   commands: {
     list: { summary: "list open decisions", load: async () => list },
-    show: { summary: "show one: facts, last output of the agent, options", load: async () => show },
+    show: { summary: "show a decision: facts, last output of the agent, options", load: async () => show },
     resolve: { summary: "choose an option", load: async () => resolve },
   },
   alone: "list",
@@ -47,7 +42,7 @@ const list = defineCommand({
   name: "decisions list",
   summary: "List open decisions, oldest first.",
   options: {
-    all: flag("include decisions that were made"),
+    all: flag("include resolved decisions"),
     json: JSON_FLAG,
     ids: flag("print only ids, one per line"),
   },
@@ -161,9 +156,9 @@ function resetWords(resetsAt: string, nowMs: number): string {
 
 const resolve = defineCommand({
   name: "decisions resolve",
-  summary: "Choose an option of a decision. Without a number, ask on the terminal.",
+  summary: "Choose an option of a decision. Without a number, Reprise asks in the terminal.",
   args: {
-    id: { ...ID, missing: "Which decision? As in: reprise decisions resolve 1a2b3c4d-17 2" },
+    id: { ...ID, missing: "Which decision? Example: reprise decisions resolve 1a2b3c4d-17 2" },
     n: { help: "number of the option" },
   },
   options: {
@@ -282,14 +277,14 @@ async function select(deps: Deps, given: string): Promise<DecisionRecord> {
   if (only === undefined)
     throw new Fault(
       "handle_unknown",
-      `There is no decision ${JSON.stringify(given.slice(0, 80))}. \`reprise decisions list --all\` shows them.`,
+      `No decision matches ${JSON.stringify(given.slice(0, 80))}. List all: reprise decisions list --all`,
       { facts: { given: given.slice(0, 80) } },
     );
   if (others.length === 0) return only;
   const ids = [only, ...others].map(({ id }) => id);
   throw new Fault(
     "handle_ambiguous",
-    `${given} fits ${ids.length} decisions: ${ids.join(", ")}. Type more.`,
+    `${given} matches ${ids.length} decisions: ${ids.join(", ")}. Type more characters.`,
     {
       facts: { given, ids },
     },

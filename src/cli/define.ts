@@ -4,140 +4,37 @@
  */
 import { InvalidArgumentError } from "commander";
 import { Fault } from "../core/faults.ts";
+import { HANDLE, isRunId } from "../core/ids.ts";
+import { MOST_TAGS } from "../core/label.ts";
 import { parseDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
-import type { Context } from "./context.ts";
-import { type Parser, parseCommand } from "./parse.ts";
+import { canAsk, type Context } from "./context.ts";
+import type {
+  Argument,
+  Arguments,
+  Call,
+  Declaration,
+  DeclaredCommand,
+  Flag,
+  ListOption,
+  Negation,
+  Options,
+  OptionText,
+  ValueOption,
+} from "./declaration.ts";
+import { MissingRun, parseCommand } from "./parse.ts";
 
-/** Values that completion looks up when the user presses Tab. */
-export type ValueSource =
-  | "engines"
-  | "handles"
-  | "agent names"
-  | "pipeline names"
-  | "pipelines"
-  | "decisions"
-  | "files"
-  | "directories";
-type Values = readonly string[] | ValueSource;
-
-export interface Argument {
-  readonly help: string;
-  /** Absent: optional. */
-  readonly required?: true;
-  /** The message for a missing argument, if commander's is not enough. */
-  readonly missing?: string;
-  /** Takes all remaining words. */
-  readonly many?: true;
-  readonly values?: Values;
-}
-
-interface OptionText {
-  readonly help: string;
-  /** `-f` */
-  readonly short?: string;
-  /** The heading in help. Absent: "Options". */
-  readonly group?: string;
-  readonly values?: Values;
-}
-
-interface Flag extends OptionText {
-  readonly kind: "flag";
-}
-
-/** `--no-NAME`: the value is true unless the option is given. */
-interface Negation extends OptionText {
-  readonly kind: "negation";
-}
-
-interface Value<T> extends OptionText {
-  readonly kind: "value";
-  /** `<dir>` */
-  readonly placeholder: string;
-  read(given: string): T;
-}
-
-/** Repeatable, or with `...` in its placeholder one option with several words. */
-interface List extends OptionText {
-  readonly kind: "list";
-  readonly placeholder: string;
-}
-
-export type Option = Flag | Negation | Value<unknown> | List;
-export type Arguments = Readonly<Record<string, Argument>>;
-/** By the camelCase name: `dryRun` is `--dry-run`. */
-export type Options = Readonly<Record<string, Option>>;
-
-type ArgumentValue<A extends Argument> = A extends { readonly many: true }
-  ? readonly string[]
-  : A extends { readonly required: true }
-    ? string
-    : string | undefined;
-type OptionValue<O> = O extends Flag
-  ? true
-  : O extends List
-    ? readonly string[]
-    : O extends Value<infer T>
-      ? T
-      : never;
-
-/** The options of a command line: absent if not given. */
-export type OptionsOf<O> = {
-  readonly [K in keyof O as O[K] extends Negation ? never : K]?: OptionValue<O[K]>;
-} & { readonly [K in keyof O as O[K] extends Negation ? K : never]: boolean };
-
-/** One parsed command line. */
-export interface Call<A extends Arguments, O extends Options> {
-  readonly args: { readonly [K in keyof A]: ArgumentValue<A[K]> };
-  readonly options: OptionsOf<O>;
-  /** The words after `--`. Null: no `--`. */
-  readonly rest: readonly string[] | null;
-  /** For a command with `split`: the message. */
-  readonly message: string | null;
-  readonly given: readonly string[];
-  /** With `--json` one object with `ok: true`, otherwise the text. */
-  readonly reply: (result: object, text: string | (() => void)) => void;
-}
-
-/** A command without the types of its arguments and options, for help, reference and completion. */
-export interface DeclaredCommand {
-  readonly name: string;
-  readonly summary: string;
-  readonly usage?: string;
-  readonly args: Arguments;
-  readonly options: Options;
-  readonly examples: readonly string[];
-  /** The message for more arguments than declared, if commander's is not enough. */
-  readonly excess?: string;
-  /** Words after `--` belong to the engine, or are arguments that are not parsed. Absent: `--` only ends options. */
-  readonly dashes?: "engine" | "words";
-  /** The engine whose options follow `--`, if the command line names none. */
-  readonly defaultEngine?: string;
-  /** Finds a message among the words; commander reads the others. */
-  split?(parser: Parser, args: readonly string[]): { own: readonly string[]; words: string | null };
-  execute(args: readonly string[], context: Context): Promise<number>;
-}
-
-/** A declaration without the code that runs. */
-export type Declaration = Omit<DeclaredCommand, "execute">;
-
-/** A command with subcommands: `reprise agent run`. */
-export interface CommandGroup {
-  readonly name: string;
-  readonly summary: string;
-  readonly commands: Readonly<Record<string, Entry>>;
-  /** The subcommand for a command line without one. Absent: help. */
-  readonly alone?: string;
-  /** Words that people try here and that another command handles: what to say. */
-  readonly elsewhere?: Readonly<Record<string, string>>;
-  readonly examples: readonly string[];
-}
-
-/** A command as its parent lists it. */
-export interface Entry {
-  readonly summary: string;
-  load(): Promise<DeclaredCommand | CommandGroup>;
-}
+export type {
+  Argument,
+  CommandGroup,
+  Declaration,
+  DeclaredCommand,
+  Entry,
+  Option,
+  Options,
+  OptionsOf,
+  ValueSource,
+} from "./declaration.ts";
 
 interface Spec<A extends Arguments, O extends Options> extends Omit<Declaration, "args" | "options"> {
   readonly args?: A;
@@ -155,22 +52,69 @@ export function defineCommand<const A extends Arguments = {}, const O extends Op
     args: spec.args ?? {},
     options: spec.options ?? {},
     execute: async (given, context) => {
-      const parsed = await parseCommand(command, given);
-      const json = parsed.options["json"] === true;
-      const call = {
-        ...parsed,
-        given,
-        reply: (result: object, text: string | (() => void)) => {
-          if (json) context.printJson({ ok: true, ...result });
-          else if (typeof text === "string") context.print(text);
-          else text();
-        },
-      };
-      // The parser made these values by the same declaration.
-      return run(call as unknown as Call<A, O>, context);
+      try {
+        return await executed(given, context);
+      } catch (error) {
+        const answered = await withRun(command, given, error, context);
+        return answered === null ? LEFT : executed(answered, context);
+      }
     },
   };
   return command;
+
+  async function executed(given: readonly string[], context: Context): Promise<number> {
+    const parsed = await parseCommand(command, given);
+    const json = parsed.options["json"] === true;
+    const call = {
+      ...parsed,
+      given,
+      reply: (result: object, text: string | (() => void)) => {
+        if (json) context.printJson({ ok: true, ...result });
+        else if (typeof text === "string") context.print(text);
+        else text();
+      },
+    };
+    // The parser made these values by the same declaration.
+    return run(call as unknown as Call<A, O>, context);
+  }
+}
+
+/** The exit code of a user who leaves the picker. */
+export const LEFT = 130;
+
+/**
+ * The command line with the run that the user picked at the terminal. Null: the user left. Throws errors that the picker
+ * does not answer, and all without a terminal.
+ */
+async function withRun(
+  { name, args }: Declaration,
+  given: readonly string[],
+  error: unknown,
+  context: Context,
+): Promise<readonly string[] | null> {
+  const [first] = Object.values(args);
+  const unclear = error instanceof Fault && error.code === "handle_ambiguous" ? error.facts : null;
+  if (
+    !canAsk(context) ||
+    given.includes("--json") ||
+    first === undefined ||
+    !(error instanceof MissingRun || unclear !== null)
+  )
+    throw error;
+  const { pickRuns } = await import("./pick.ts");
+  const asks = error instanceof MissingRun ? error.asks : {};
+  const picked = await pickRuns(context, {
+    question: asks.question ?? `reprise ${name}: which ${first.many === true ? "runs" : "run"}?`,
+    many: unclear === null && first.many === true,
+    offers: asks.offers ?? first.offers ?? "any",
+    message: asks.message ?? null,
+    ...(first.asks === undefined ? {} : { asks: first.asks }),
+    ...(unclear === null ? {} : { only: unclear["handles"] as readonly string[] }),
+  });
+  if (picked === null) return null;
+  const { handles, message } = picked;
+  if (unclear !== null) return given.map((word) => (word === unclear["given"] ? (handles[0] ?? word) : word));
+  return [...handles, ...given, ...(message === null ? [] : ["--", message])];
 }
 
 export const flag = (help: string, short?: string): Flag => ({
@@ -181,7 +125,11 @@ export const flag = (help: string, short?: string): Flag => ({
 
 export const negation = (help: string): Negation => ({ kind: "negation", help });
 
-export const repeatable = (placeholder: string, help: string): List => ({ kind: "list", placeholder, help });
+export const repeatable = (
+  placeholder: string,
+  help: string,
+  more: Pick<OptionText, "values"> = {},
+): ListOption => ({ kind: "list", placeholder, help, ...more });
 
 /** An option with one value that may occur once. */
 export const withValue = <T>(
@@ -189,15 +137,15 @@ export const withValue = <T>(
   help: string,
   read: (given: string) => T,
   more: Pick<OptionText, "short" | "values"> = {},
-): Value<T> => ({ kind: "value", placeholder, help, read, ...more });
+): ValueOption<T> => ({ kind: "value", placeholder, help, read, ...more });
 
 export const choice = <const T extends string>(
   placeholder: string,
   help: string,
   choices: readonly T[],
-): Value<T> => withValue(placeholder, help, oneOf(choices), { values: choices });
+): ValueOption<T> => withValue(placeholder, help, oneOf(choices), { values: choices });
 
-export const directory = (help: string): Value<string> =>
+export const directory = (help: string): ValueOption<string> =>
   withValue("<dir>", help, text, { values: "directories" });
 
 /** The options with this heading in help. */
@@ -210,7 +158,7 @@ export const JSON_FLAG = flag("print one JSON object");
 
 /** A run by its handle. */
 export const RUN_HANDLE = {
-  help: "handle, unique prefix of 4 to 7 characters, or run id",
+  help: "handle, unique prefix of 4 to 7 characters, name, or run id",
   required: true,
   missing: "Which run? `reprise list` shows the handles.",
   values: "handles",
@@ -220,6 +168,7 @@ export const RUN_HANDLE = {
 export const LIVE_HANDLE = {
   ...RUN_HANDLE,
   missing: "Which run? `reprise list --status running` shows the live runs.",
+  offers: "live",
 } as const satisfies Argument;
 
 /** An agent by its handle. */
@@ -228,32 +177,55 @@ export const AGENT_ID = {
   required: true,
   missing: "Which agent? `reprise agent list --all` shows them.",
   values: "handles",
+  offers: "agents",
 } as const satisfies Argument;
 
 export const text = (given: string): string => {
-  if (given === "") throw new InvalidArgumentError("It is empty.");
+  if (given === "") throw new InvalidArgumentError("The value is empty.");
   return given;
 };
 
 /** A human-readable name. Rejects characters that a terminal cannot show, because users could not type the name. */
 export const personName = (given: string): string => {
   if (given.length > 100 || given.trim() === "" || harmlessLine(given) !== given)
-    throw new Fault("usage", "--name takes up to 100 printable characters.");
+    throw new Fault("usage", "A name (--name) has 1 to 100 printable characters.");
+  if (given.startsWith("-"))
+    throw new Fault(
+      "usage",
+      "A name (--name) does not begin with a dash: commands would read it as an option.",
+    );
+  if (HANDLE.test(given.toLowerCase()) || isRunId(given))
+    throw new Fault("usage", "A name (--name) does not look like a handle or a run id.");
   return given;
+};
+
+/** A word to find runs by. */
+export const tagWord = (given: string): string => {
+  if (!/^[^\s,]{1,40}$/u.test(given) || harmlessLine(given) !== given)
+    throw new Fault("usage", "A tag has 1 to 40 printable characters, without blanks and commas.");
+  if (/^[-+]/.test(given)) throw new Fault("usage", "A tag begins with neither a dash nor a plus sign.");
+  return given;
+};
+
+/** Each tag once. */
+export const tagWords = (given: readonly string[]): readonly string[] => {
+  const tags = [...new Set(given.map(tagWord))];
+  if (tags.length > MOST_TAGS) throw new Fault("usage", `A run has at most ${MOST_TAGS} tags.`);
+  return tags;
 };
 
 const oneOf =
   <T extends string>(choices: readonly T[]) =>
   (given: string): T => {
     const found = choices.find((one) => one === given);
-    if (found === undefined) throw new InvalidArgumentError(`It is one of ${choices.join(", ")}.`);
+    if (found === undefined) throw new InvalidArgumentError(`Must be one of ${choices.join(", ")}.`);
     return found;
   };
 
 /** Milliseconds. Null: `0`, which disables a limit. */
 export const duration = (given: string): number | null => {
   const ms = parseDuration(given);
-  if (ms === null) throw new InvalidArgumentError("It is a duration such as 90s, 15m or 1h30m.");
+  if (ms === null) throw new InvalidArgumentError("Must be a duration such as 90s, 15m or 1h30m.");
   return ms === 0 ? null : ms;
 };
 
@@ -262,6 +234,6 @@ export const count =
   (given: string): number => {
     const number = /^\d{1,9}$/.test(given) ? Number(given) : Number.NaN;
     if (!(number >= min && number <= max))
-      throw new InvalidArgumentError(`It is a whole number from ${min} to ${max}.`);
+      throw new InvalidArgumentError(`Must be a whole number from ${min} to ${max}.`);
     return number;
   };

@@ -12,6 +12,7 @@ import { checkHealth, type Health } from "../run/inspect.ts";
 import { type Deps, renewIndex } from "../run/run.ts";
 import { type Context, paint, type Terminal } from "./context.ts";
 import { defineCommand, flag, JSON_FLAG, type OptionsOf } from "./define.ts";
+import { age } from "./words.ts";
 
 const OPTIONS = {
   certify: flag(
@@ -25,7 +26,7 @@ type DoctorOptions = OptionsOf<typeof OPTIONS>;
 
 export const command = defineCommand({
   name: "doctor",
-  summary: "Check engines, state directory and index. Exit code 1 when something needs attention.",
+  summary: "Check engines, state directory and index. Exits with 1 if something needs attention.",
   usage: "[options] | --certify [engine] [--json]",
   args: { engine: { help: "with --certify: only this engine", values: "engines" } },
   options: OPTIONS,
@@ -33,12 +34,12 @@ export const command = defineCommand({
     "reprise doctor",
     "reprise doctor --json | jq .findings",
     "reprise doctor --rebuild-index",
-    "reprise doctor --certify codex      (does the codex you have still do what Reprise relies on?)",
+    "reprise doctor --certify codex      (test the installed Codex)",
   ],
   run: async ({ args: { engine }, options }, context) => {
     if (options.certify === true) {
       if (options.rebuildIndex === true)
-        throw new Fault("usage", "--rebuild-index and --certify exclude each other.");
+        throw new Fault("usage", "Give --rebuild-index or --certify, not both.");
       const { certify } = await import("./certify.ts");
       const opened = await context.open({ cwd: currentDirectory(), badConfig: "refuse" });
       return certify(context, opened, engine, options.json === true);
@@ -71,7 +72,7 @@ async function checkUp(context: Context, options: DoctorOptions): Promise<number
     if (rebuilt !== null) {
       const aside = rebuilt.setAside === null ? "" : ` The old index is ${rebuilt.setAside}.`;
       context.print(
-        `The index has ${plural(rebuilt.runs, "run")} from the run directories; ${rebuilt.skipped} were left out.${aside}\n`,
+        `The index has ${plural(rebuilt.runs, "run")} from the run directories; skipped ${rebuilt.skipped}.${aside}\n`,
       );
     }
     print(context, health, node);
@@ -82,7 +83,8 @@ async function checkUp(context: Context, options: DoctorOptions): Promise<number
 /** Includes the sidecars of reviews, because their messages may send people here. */
 async function checkAll(deps: Deps, progress: (text: string) => void): Promise<Health> {
   const checked = await checkHealth(deps, progress);
-  const health = { ...checked, findings: [...checked.findings, ...damagedTrust(deps)] };
+  const own = [...damagedTrust(deps), ...strangeSearch(deps), ...(await damagedScheduled(deps))];
+  const health = { ...checked, findings: [...checked.findings, ...own] };
   if (!isDirectory(join(deps.state.root, "reviews"))) return health;
   const { damagedSidecars } = await import("../reviews/reviews.ts");
   const findings = damagedSidecars(deps.state).map(({ path, why }) => ({
@@ -105,6 +107,27 @@ function damagedTrust(deps: Deps): Health["findings"] {
     const what = `${path}: ${why}; which project files you trust is not known until it is moved away, and then asked again`;
     return [{ level: "attention", about: "state", what, todo: `mv '${path}' '${path}.damaged'` }];
   }
+}
+
+/** Searches replace a damaged file, but never a directory. */
+function strangeSearch(deps: Deps): Health["findings"] {
+  const path = join(deps.state.root, "search.db");
+  if (!isDirectory(path)) return [];
+  const what = `${path} is a directory, so nothing can be searched; once it is moved away, the next search makes the file again`;
+  return [{ level: "attention", about: "state", what, todo: `mv '${path}' '${path}.damaged'` }];
+}
+
+async function damagedScheduled({ state }: Deps): Promise<Health["findings"]> {
+  if (!isDirectory(join(state.root, "scheduled"))) return [];
+  const { listScheduled } = await import("../schedule/schedule.ts");
+  const findings: Health["findings"][number][] = [];
+  await listScheduled(state, (text, { code, facts: { path, why } }) => {
+    const isDamaged = code === "record_damaged" && typeof path === "string" && typeof why === "string";
+    const what = isDamaged ? `${path}: ${why}; the daemon does not carry out this scheduled resume` : text;
+    const todo = isDamaged ? `mv '${path}' '${path}.damaged'` : null;
+    findings.push({ level: "attention", about: "state", what, todo });
+  });
+  return findings;
 }
 
 /** A state directory that cannot be opened is the first thing to report. */
@@ -137,7 +160,7 @@ function print(context: Context, health: Health, node: string): void {
     `  ${engine.id}`,
     engine.version ?? (engine.program === null ? "not found" : "unknown version"),
     fitText(engine),
-    harmlessLine(engine.program ?? engine.legacy ?? ""),
+    engineWords(engine, Date.parse(health.at)),
   ]);
   for (const line of engineTable(rows, terminal)) context.print(line);
   title("Reprise");
@@ -145,6 +168,11 @@ function print(context: Context, health: Health, node: string): void {
   context.print(`  version    ${context.version}, node ${node}`);
   context.print(
     `  state      ${state.path} (mode ${state.mode}, ${state.writable ? "writable" : "read-only"}${free})`,
+  );
+  const { runs, bytes, partial } = state.trash;
+  const size = `${partial ? "at least " : ""}${Math.ceil(bytes / 1_048_576)} MiB`;
+  context.print(
+    `  trash      ${runs === 0 ? "empty" : `${plural(runs, "removed run")}, ${size} (reprise rm --restore HANDLE)`}`,
   );
   context.print(
     `  index      ${plural(index.runs, "run")}, ${index.damaged === 0 ? "sound" : plural(index.damaged, "damaged row")} ` +
@@ -183,6 +211,18 @@ export function engineTable(
   { stdout, columns }: Pick<Terminal, "stdout" | "columns">,
 ): string[] {
   return wrapTable([["", "", "", ""], ...rows], stdout ? columns : undefined).slice(1);
+}
+
+/** The engine's login state, last completed run and program. */
+function engineWords(engine: Health["engines"][number], nowMs: number): string {
+  if (engine.program === null) return harmlessLine(engine.legacy ?? "");
+  const login =
+    engine.id === "demo" || (engine.fit === "unknown" && engine.tested === null)
+      ? []
+      : [{ yes: "logged in", no: "not logged in", unknown: "login unknown" }[engine.login]];
+  const last = engine.lastCompleted;
+  const success = last === null ? "no completed run" : `completed ${last.handle} ${age(last.at, nowMs)} ago`;
+  return harmlessLine([...login, success, engine.program].join(", "));
 }
 
 function fitText(engine: Health["engines"][number]): string {

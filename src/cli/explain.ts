@@ -2,6 +2,7 @@
 import { createReadStream, statSync } from "node:fs";
 import type { EngineEvent } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
+import { tokensText } from "../core/tokens.ts";
 import type { Engine } from "../engines/engine.ts";
 import { builtInEngine as builtIn } from "../engines/engines.ts";
 import { harmlessLine } from "../lib/harmless.ts";
@@ -17,10 +18,10 @@ export const command = defineCommand({
   args: { file: { help: "output to parse (default: standard input)", values: "files" } },
   options: {
     engine: withValue("<engine>", "engine that wrote the output", text, { values: "engines" }),
-    now: withValue("<time>", 'time that "in 5 minutes" refers to (ISO 8601)', readTime),
+    now: withValue("<time>", 'reference time for texts such as "in 5 minutes" (ISO 8601)', readTime),
     exitCode: withValue("<code>", "exit code of the engine's process, 0 to 255", readExitCode),
-    stderr: flag("the input is the engine's stderr"),
-    text: flag("the engine ran without its JSON option; assumed when no line is an event"),
+    stderr: flag("treat the input as the engine's stderr"),
+    text: flag("treat the input as plain text (default if no line is an event)"),
     json: JSON_FLAG,
   },
   examples: [
@@ -33,7 +34,7 @@ export const command = defineCommand({
     if (options.engine === undefined)
       throw new Fault(
         "usage",
-        "Which engine wrote the output? Give --engine, as in: reprise explain --engine codex < output",
+        "Which engine wrote the output? Give --engine. Example: reprise explain --engine codex < output",
       );
     const engine: Engine = builtIn(options.engine) ?? findEngine(await context.open(), options.engine);
     const found = await explainOutput(engine, input(context, args.file), {
@@ -164,10 +165,18 @@ function describe(event: EngineEvent): string {
     case "notice":
       return `notice: ${harmlessLine(event.message, 150)}`;
     case "usage":
-      return `tokens: ${event.tokens.input} in, ${event.tokens.output} out`;
+      return usageText(event);
     case "turn_ended":
       return `turn ended: ${event.result}${event.trouble === undefined ? "" : ` (${event.trouble.kind})`}`;
     case "unknown":
       return "not understood";
   }
+}
+
+function usageText({ tokens, session }: Extract<EngineEvent, { type: "usage" }>): string {
+  const parts = [
+    ...(tokens === null ? [] : [tokensText(tokens)]),
+    ...(session === undefined ? [] : [`${tokensText(session)} in the whole conversation`]),
+  ];
+  return `tokens: ${parts.join("; ")}`;
 }

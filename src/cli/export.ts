@@ -1,4 +1,7 @@
-/** `reprise export <handle>`: one run as a redacted archive. Leaves out raw logs and copies of sessions. */
+/**
+ * `reprise export <handle>`: one run as a redacted archive, without raw logs and copies of sessions. `export-page.ts`
+ * makes the other formats.
+ */
 import { resolve } from "node:path";
 import { type BundleEntry, writeBundle } from "../state/bundle.ts";
 import { readStream } from "../state/logs.ts";
@@ -11,7 +14,17 @@ import { type Redact, redactValue } from "../lib/secrets.ts";
 import type { Deps } from "../run/run.ts";
 import { type InspectedAttempt, type Inspection, inspectRun, recognize } from "../run/inspect.ts";
 import type { Context } from "./context.ts";
-import { defineCommand, flag, RUN_HANDLE, negation, type OptionsOf, text, withValue } from "./define.ts";
+import {
+  choice,
+  count,
+  defineCommand,
+  flag,
+  RUN_HANDLE,
+  negation,
+  type OptionsOf,
+  text,
+  withValue,
+} from "./define.ts";
 import { plainText, renderScreen } from "./plain.ts";
 import { redactedText, UNRECORDED, unknownText } from "./redacted.ts";
 
@@ -20,8 +33,28 @@ const MAX_LOG = 16 * 1024 * 1024;
 /** The size of the screen that renders the recording of a UI. */
 const SCREEN = { columns: 120, rows: 40 };
 
+const FORMATS = ["archive", "markdown", "html", "asciicast"] as const;
+type Format = (typeof FORMATS)[number];
+
 const OPTIONS = {
-  output: withValue("<file>", "output file (default: ./reprise-<handle>.tar.gz)", text, { values: "files" }),
+  format: choice(
+    "<format>",
+    "archive, markdown, html (one page), asciicast (recording of a UI); default: by the name of --output, else archive",
+    FORMATS,
+  ),
+  output: withValue(
+    "<file>",
+    "output file (default: ./reprise-<handle>.tar.gz, .md, .html, .cast); - is stdout",
+    text,
+    {
+      values: "files",
+    },
+  ),
+  attempt: withValue(
+    "<n>",
+    "only this attempt (asciicast: default the last); not for an archive",
+    count(1, 999_999_999),
+  ),
   force: flag("replace an existing file"),
   logs: negation("leave out the agent's output; keep records and events"),
   json: flag("print one JSON object: path, bytes, files, omissions"),
@@ -29,15 +62,33 @@ const OPTIONS = {
 
 export const command = defineCommand({
   name: "export",
-  summary: "Export a run as a redacted archive (.tar.gz): records, events and logs.",
+  summary:
+    "Export a run without its secrets: an archive (.tar.gz) of records, events and logs, a page of the conversation, or a terminal recording.",
   args: { handle: RUN_HANDLE },
   options: OPTIONS,
   examples: [
     "reprise export 1a2b3c4d",
     "reprise export 1a2b3c4d --output bug-report.tar.gz",
+    "reprise export 1a2b3c4d --format markdown | gh pr comment 42 --body-file -",
+    "reprise export 1a2b3c4d --output talk.html",
+    "reprise export 1a2b3c4d --format asciicast --output demo.cast",
     "reprise export 1a2b3c4d --no-logs --json | jq .files",
   ],
   run: async ({ args, options, reply }, context) => {
+    const { format = formatOf(options.output) } = options;
+    if (format !== "archive") {
+      const { exportPage } = await import("./export-page.ts");
+      const written = await exportPage(context, args.handle, { ...options, format });
+      const { path } = written;
+      if (path !== null)
+        reply(
+          written,
+          `${harmlessLine(path)}: ${written.bytes} bytes. Check the content before you share it.`,
+        );
+      return 0;
+    }
+    if (options.attempt !== undefined)
+      throw new Fault("usage", "An archive has all attempts: leave --attempt out, or give another --format.");
     const { handle, path, bytes, files, leftOut } = await exportRun(context, args.handle, options);
     reply(
       { handle, path, bytes, files, leftOut },
@@ -46,6 +97,23 @@ export const command = defineCommand({
     return 0;
   },
 });
+
+/** What the name of the file asks for. */
+function formatOf(output: string | undefined): Format {
+  const [, ending = ""] = /\.(md|markdown|html?|cast)$/i.exec(output ?? "") ?? [];
+  switch (ending.toLowerCase()) {
+    case "md":
+    case "markdown":
+      return "markdown";
+    case "htm":
+    case "html":
+      return "html";
+    case "cast":
+      return "asciicast";
+    default:
+      return "archive";
+  }
+}
 
 async function exportRun(context: Context, handle: string, options: OptionsOf<typeof OPTIONS>) {
   const deps = await context.open({ cwd: null });
@@ -78,7 +146,7 @@ function fileName(given: string): string {
   throw new Fault("usage", `--output needs the name of a file, such as bug-report.tar.gz, not "${given}".`);
 }
 
-const NO_LOGS = "The logs were left out: --no-logs.";
+const NO_LOGS = "Omitted: logs (--no-logs).";
 
 /** What the archive leaves out, and why. */
 function leaves(logs: boolean, unknown: readonly string[], supervised: boolean): readonly string[] {
@@ -88,7 +156,7 @@ function leaves(logs: boolean, unknown: readonly string[], supervised: boolean):
     ...(logs ? [] : [NO_LOGS]),
     ...(unsafe.length === 0
       ? []
-      : [`${unsafe.join(" and ")} ${were} left out: the agent had ${unknownText(unknown)}`]),
+      : [`${unsafe.join(" and ")} ${were} omitted: the agent had ${unknownText(unknown)}`]),
   ];
 }
 
@@ -156,7 +224,7 @@ async function* logsOf(
   if (events !== null) yield { name: `attempts/${n}/events.jsonl`, data: events };
   if (!wish.logs) return;
   if (record === null) {
-    wish.missing.push(`Attempt ${n}: its log was left out. ${UNRECORDED}`);
+    wish.missing.push(`Attempt ${n}: its log is omitted. ${UNRECORDED}`);
     return;
   }
   const printed = tail("pty-output");

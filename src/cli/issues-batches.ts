@@ -1,7 +1,8 @@
 /** `reprise issues status|clean`: the records of batches. */
 import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
-import { shownRecord, type BatchRecord, cleanBatches, liveBatch, batchHistory } from "../issues/issues.ts";
+import { shownRecord, type BatchRecord, liveBatch } from "../issues/issues.ts";
+import { cleanBatches, batchHistory } from "../issues/prior.ts";
 import type { Context } from "./context.ts";
 import { defineCommand, duration, flag, JSON_FLAG, withValue } from "./define.ts";
 import { howLong } from "./issues-live.ts";
@@ -94,7 +95,7 @@ export const clean = defineCommand({
     cwd: CWD,
     ...SOURCE_OPTIONS,
     olderThan: withValue("<time>", "minimum age of a batch (default 30d)", duration),
-    dryRun: flag("show what would be removed, without removing anything"),
+    dryRun: flag("list the removals, without removing anything"),
     json: JSON_FLAG,
   },
   examples: ["reprise issues clean --dry-run", "reprise issues clean --older-than 7d"],

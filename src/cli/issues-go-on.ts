@@ -9,8 +9,6 @@ import { stringIn } from "../lib/json.ts";
 import { plural } from "../lib/plural.ts";
 import {
   type BatchRecord,
-  correctedOptions,
-  directoryFor,
   type Issue,
   isOrphan,
   isReversed,
@@ -18,28 +16,19 @@ import {
   liveBatch,
   openSource,
   orphans,
-  parseScope,
-  plan,
-  batchHistory,
-  batchHistoryIn,
   type IssueSource,
   damagedSessions,
   unknownIssue,
 } from "../issues/issues.ts";
+import { correctedOptions } from "../issues/rights.ts";
+import { directoryFor } from "../issues/live-batch.ts";
+import { parseScope, plan } from "../issues/plan.ts";
+import { batchHistory, batchHistoryIn } from "../issues/prior.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Deps } from "../run/run.ts";
 import { isUnfinished, textsIn } from "./issues-inherit.ts";
 import { byHandText, goOnCommand, optionWords, parsedWords, split, withoutTrust } from "./issues-options.ts";
-import { sourceOptions } from "./issues-source.ts";
-
-/** How to continue a recorded batch. Null: it is finished, or older than these records. */
-export interface GoOn {
-  readonly batch: BatchRecord;
-  /** The options after `reprise issues run --resume`. */
-  readonly words: readonly string[];
-  readonly command: string;
-  readonly byHand: string;
-}
+import { type GoOn, sourceOptions } from "./issues-source.ts";
 
 /** Where the user types the command. */
 export interface ContinueTyper {
@@ -68,7 +57,7 @@ function goOnWith(record: BatchRecord, words: readonly string[], { place, config
   };
 }
 
-const LENIENT = "Without --strict, an issue whose conversation cannot go on begins a new one.";
+const LENIENT = "Without --strict, an issue whose conversation cannot continue begins a new one.";
 
 const ownWords = (record: BatchRecord) => textsIn(record, "options");
 

@@ -5,7 +5,8 @@ import { Fault } from "../core/faults.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { arrayIn, stringIn } from "../lib/json.ts";
 import { shellLine } from "../lib/shell.ts";
-import type { AccessFrom, BatchRecord } from "../issues/issues.ts";
+import type { BatchRecord } from "../issues/issues.ts";
+import type { AccessFrom } from "../issues/batch-plan.ts";
 import {
   DEFAULT_ENGINE,
   goOnCommand,
@@ -133,7 +134,7 @@ function beforeOf(record: BatchRecord, before: RunOptions, said: Said): Before {
   };
 }
 
-/** The access of new runs: as recorded, but without an explicit option at most the present config's level. */
+/** The access of new runs: as recorded, but without an explicit option at most the current config's level. */
 export function levelOf(said: Access | null, from: AccessFrom, config: Access | null): Access {
   if (said === null || config === null || from === "option") return said ?? config ?? DEFAULT_ACCESS;
   return ACCESS_LEVELS.find((level) => level === said || level === config) ?? said;
@@ -173,7 +174,7 @@ export function assertKept(
     now.gate.length === 0
       ? "and there is no gate now"
       : `and the gate is now ${harmlessLine(now.gate.join("; "), 300)}`;
-  // Trusting the project's present file includes its gate; the absence of a gate is not part of any file.
+  // Trusting the project's current file includes its gate; the absence of a gate is not part of any file.
   if (given.acceptGate === true || (given.trustCwd === true && now.gate.length > 0))
     return `${had}, ${change}.`;
   throw new Fault(

@@ -10,16 +10,15 @@ import {
   type BatchEnd,
   type BatchRecord,
   type BatchView,
-  continuesRun,
-  IN_PROGRESS,
   type Issue,
   type IssueEnd,
   type IssueRecord,
   type LeftIssue,
-  type PlannedBatch,
   type ProgressReport,
   RESET,
 } from "../issues/issues.ts";
+import { continuesRun, type PlannedBatch } from "../issues/batch-plan.ts";
+import { IN_PROGRESS } from "../issues/plan.ts";
 import { type Context, paint, type Terminal } from "./context.ts";
 import { age } from "./words.ts";
 
@@ -55,6 +54,9 @@ export class BatchScreen implements BatchView, Disposable {
   readonly #timer: NodeJS.Timeout | null;
   readonly #warned = new Set<string>();
   #drawn = 0;
+  #planned = 0;
+  #done = 0;
+  #startedMs: number | null = null;
   /** Never interrupts the live lines. */
   readonly log: Log;
 
@@ -76,6 +78,7 @@ export class BatchScreen implements BatchView, Disposable {
   }
 
   planned(planned: PlannedBatch): void {
+    this.#planned = planned.take.length;
     if (this.#quiet) return;
     const { take, skip } = planned;
     const begun = skip.filter(({ why }) => why === IN_PROGRESS).map(({ id }) => id);
@@ -96,6 +99,7 @@ export class BatchScreen implements BatchView, Disposable {
   }
 
   started(issue: Issue): void {
+    this.#startedMs ??= performance.now();
     this.#lines.set(issue.id, { title: issue.title, sinceMs: performance.now(), progress: null });
     this.#draw();
   }
@@ -111,7 +115,7 @@ export class BatchScreen implements BatchView, Disposable {
   }
 
   ended(end: IssueEnd): void {
-    this.#lines.delete(end.id);
+    if (this.#lines.delete(end.id)) this.#done += 1;
     if (this.#quiet) return;
     const branch = end.state === "completed" && end.branch !== null ? [`branch ${end.branch}`] : [];
     const where = [...branch, reasonText(end.why, Date.now())].filter((part) => part !== "").join(" · ");
@@ -143,11 +147,32 @@ export class BatchScreen implements BatchView, Disposable {
     this.#erase();
     const { terminal } = this.#context;
     const width = Math.max(20, terminal.columns - 1);
-    const room = Math.max(1, terminal.rows - 2);
-    const shown = [...this.#lines].slice(0, room).map(([id, line]) => lineOf(id, line, width));
+    const room = Math.max(1, terminal.rows - 3);
+    const elapsedMs = performance.now() - (this.#startedMs ?? performance.now());
+    const shown = [
+      ...[...this.#lines].slice(0, room).map(([id, line]) => lineOf(id, line, width)),
+      ...batchProgress({ done: this.#done, planned: this.#planned, elapsedMs }),
+    ];
     for (const text of shown) process.stderr.write(`${paint(terminal, "dim", text)}\n`);
     this.#drawn = shown.length;
   }
+}
+
+/** `3 of 5 done, about 12 m left`, by the pace so far. Nothing before the first issue is done, and after the last. */
+export function batchProgress({
+  done,
+  planned,
+  elapsedMs,
+}: {
+  readonly done: number;
+  readonly planned: number;
+  readonly elapsedMs: number;
+}): readonly string[] {
+  if (done === 0 || done >= planned) return [];
+  const leftMs = (elapsedMs / done) * (planned - done);
+  return [
+    `${done} of ${planned} done, about ${formatDuration(leftMs).split(" ").slice(0, 2).join(" ")} left`,
+  ];
 }
 
 function lineOf(id: string, { title, sinceMs, progress }: Line, width: number): string {

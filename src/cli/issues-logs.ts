@@ -7,7 +7,7 @@ import { LOGS_OPTIONS, logText, printLogs } from "./logs.ts";
 export const logs = defineCommand({
   name: "issues logs",
   summary: "Print the messages and tool calls of an issue's last agent as readable text.",
-  args: { issue: issueArgument("Which issue? As in: reprise issues logs a-12") },
+  args: { issue: issueArgument("Which issue? Example: reprise issues logs a-12") },
   options: {
     cwd: CWD,
     ...LOGS_OPTIONS,

@@ -2,7 +2,8 @@
 import { Fault } from "../core/faults.ts";
 import { harmless, harmlessLine } from "../lib/harmless.ts";
 import { wrapTable } from "../lib/table.ts";
-import { shownRecord, type Issue, readiness, unknownIssue } from "../issues/issues.ts";
+import { shownRecord, type Issue, unknownIssue } from "../issues/issues.ts";
+import { readiness } from "../issues/plan.ts";
 import { type Context, paint } from "./context.ts";
 import { count, defineCommand, flag, JSON_FLAG, withValue } from "./define.ts";
 import {
@@ -26,7 +27,7 @@ const STATUS_PAINT = { open: "bold", in_progress: "cyan", closed: "dim", blocked
 
 export const list = defineCommand({
   name: "issues list",
-  summary: "List the issues of this repository: ready ones, and what each other issue waits for.",
+  summary: "List the issues of this repository: which are ready, and what blocks the others.",
   options: { cwd: CWD, ...SOURCE_OPTIONS, all: flag("include closed issues"), json: JSON_FLAG },
   examples: [
     "reprise issues list",
@@ -66,7 +67,7 @@ function waitWords(issue: Pick<Issue, "epic" | "status">, waits: readonly string
 
 export const show = defineCommand({
   name: "issues show",
-  summary: "Show one issue and what batches did with it.",
+  summary: "Show one issue and its history in batches.",
   args: { issue: issueArgument("Which issue? `reprise issues list` shows them.") },
   options: { cwd: CWD, ...SOURCE_OPTIONS, json: JSON_FLAG },
   examples: ["reprise issues show a-12", "reprise issues show a-12 --json"],

@@ -1,7 +1,8 @@
 import { execFileSync } from "node:child_process";
 import { describe, expect, test } from "vitest";
 import { harmlessLine } from "../lib/harmless.ts";
-import { type BatchRecord, correctedOptions } from "../issues/issues.ts";
+import { type BatchRecord } from "../issues/issues.ts";
+import { correctedOptions } from "../issues/rights.ts";
 import { redactorFor, storableArgs } from "../run/engine-setup.ts";
 import { assertKept, inherit, levelOf } from "./issues-inherit.ts";
 import {

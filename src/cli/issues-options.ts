@@ -3,7 +3,7 @@ import { ACCESS_LEVELS } from "../core/config-issues.ts";
 import { Fault } from "../core/faults.ts";
 import { typedDuration } from "../lib/duration.ts";
 import { shellLine } from "../lib/shell.ts";
-import { PLACEHOLDER } from "../issues/issues.ts";
+import { PLACEHOLDER } from "../issues/rights.ts";
 import { TIMEOUTS, TRUST_CWD } from "./attempt-options.ts";
 import { choice, count, type Declaration, flag, group, type OptionsOf, text, withValue } from "./define.ts";
 import { SOURCE_OPTIONS } from "./issues-source.ts";
@@ -15,13 +15,13 @@ export const DEFAULT_ENGINE = "claude";
 const OPTIONS = {
   ...group("Scope & Ordering", {
     resume: flag("Prioritize in_progress issues AND attempt to resume their prior sessions", "-r"),
-    strict: flag("With --resume: fail issues that have no prior session to resume"),
-    fresh: flag("With --resume: keep the work in progress, but start new conversations"),
-    acceptGate: flag("With --resume: accept a gate that differs from the batch's"),
+    strict: flag("with --resume: fail issues that have no prior session to resume"),
+    fresh: flag("with --resume: keep the work in progress, but start new conversations"),
+    acceptGate: flag("with --resume: accept a gate that changed since the last batch"),
     scope: withValue("<scope>", "all (default), ids:a,b or epic:X", text),
     order: choice("<order>", "priority (default) or input (the order of the source)", ["priority", "input"]),
     maxIssues: withValue("<n>", "maximum number of issues", count(1, 1_000_000)),
-    includeAll: flag("include issues of people who are not owners, members or collaborators"),
+    includeAll: flag("include issues of authors who are not owners, members or collaborators"),
   }),
   ...group("Where issues are", SOURCE_OPTIONS),
   ...group("The work", {
@@ -59,7 +59,7 @@ export const DECLARATION = {
   summary: "Let agents work on the issues of a repository, check the work, and close issues that pass.",
   args: { repo: { help: "directory in the repository (default: current directory)", values: "directories" } },
   options: OPTIONS,
-  excess: "Name one repository.",
+  excess: "Give one repository only.",
   dashes: "engine",
   defaultEngine: DEFAULT_ENGINE,
   examples: [

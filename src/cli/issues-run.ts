@@ -6,23 +6,18 @@ import { plural } from "../lib/plural.ts";
 import { redactValue } from "../lib/secrets.ts";
 import { shellLine } from "../lib/shell.ts";
 import {
-  type AccessFrom,
-  assertRightsNotWider,
   type BatchEnd,
-  type BatchOptions,
   StopControl,
   branchesToMerge,
-  gateWords,
-  IN_PROGRESS,
   openSource,
-  parseScope,
-  planBatch,
-  type PlannedBatch,
-  batchHistory,
   repositoryRoot,
   runBatch,
   damagedSessions,
 } from "../issues/issues.ts";
+import { type AccessFrom, type BatchOptions, planBatch, type PlannedBatch } from "../issues/batch-plan.ts";
+import { assertRightsNotWider, gateWords } from "../issues/rights.ts";
+import { IN_PROGRESS, parseScope } from "../issues/plan.ts";
+import { batchHistory } from "../issues/prior.ts";
 import type { Deps } from "../run/run.ts";
 import { findEngine, redactorFor, storableArgs } from "../run/engine-setup.ts";
 import { heldAccess } from "../run/engine-access.ts";

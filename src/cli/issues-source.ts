@@ -1,22 +1,31 @@
 /** What the `issues` commands share: the source of issues, the history of batches, and how they are printed. */
 import { harmlessLine } from "../lib/harmless.ts";
 import {
+  type BatchRecord,
   type Issue,
   type IssueRecord,
   type LeftIssue,
   liveBatch,
   openSource,
-  batchHistory,
   repositoryRoot,
   type SourceOptions,
 } from "../issues/issues.ts";
+import { batchHistory } from "../issues/prior.ts";
 import type { Deps } from "../run/run.ts";
 import { type Context, paint } from "./context.ts";
 import { choice, directory, type OptionsOf, text, withValue } from "./define.ts";
-import type { GoOn } from "./issues-go-on.ts";
 import { gateLines, historyTable, leaveLines } from "./issues-live.ts";
 import { workingDirectory } from "./start.ts";
 import { printTable, widthLimit } from "./words.ts";
+
+/** How to continue a recorded batch. Null: it is finished, or older than these records. */
+export interface GoOn {
+  readonly batch: BatchRecord;
+  /** The options after `reprise issues run --resume`. */
+  readonly words: readonly string[];
+  readonly command: string;
+  readonly byHand: string;
+}
 
 export const CWD = directory("directory in the repository (default: current directory)");
 

@@ -6,14 +6,14 @@ const batches = () => import("./issues-batches.ts");
 
 export const command: CommandGroup = {
   name: "issues",
-  summary: "Let agents work on the issues of this repository, one conversation per issue (docs/issues.md).",
+  summary: "Let agents work on the issues of this repository, one conversation per issue.",
   commands: {
     run: {
       summary: "let agents work on issues, check the work, close issues that pass",
       load: async () => (await import("./issues-run.ts")).run,
     },
     list: {
-      summary: "list issues: ready ones, and what each other issue waits for",
+      summary: "list issues: which are ready, and what blocks the others",
       load: async () => (await look()).list,
     },
     show: { summary: "show one issue and its history", load: async () => (await look()).show },

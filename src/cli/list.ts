@@ -1,15 +1,17 @@
-/** `reprise list`: all runs, newest first. On the fast path: import nothing heavy here. */
+/** `reprise list`: all runs, last used first. On the fast path: import nothing heavy here. */
 import { realpathSync } from "node:fs";
 import { resolve } from "node:path";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord, RunStatus } from "../core/records.ts";
+import type { ScheduledResume } from "../core/supervision.ts";
+import { titleOf } from "../core/title.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
 import { table } from "../lib/table.ts";
 import type { BatchLease, Deps } from "../run/run.ts";
 import { listRuns } from "../run/select.ts";
 import type { RunFilter } from "../store/store.ts";
-import { type Context, paint, type Terminal } from "./context.ts";
+import { canAsk, type Context, paint, type Terminal } from "./context.ts";
 import {
   choice,
   count,
@@ -18,21 +20,29 @@ import {
   flag,
   JSON_FLAG,
   type OptionsOf,
+  repeatable,
   text,
   withValue,
 } from "./define.ts";
-import { age, printTable, shortPath, STATUS_COLORS, STATUSES, widthLimit } from "./words.ts";
+import type { WatchedRow } from "./list-watch.ts";
+import { openScheduled, scheduledLines } from "./scheduled-lines.ts";
+import { age, printTable, paintState, shortPath, STATUSES, widthLimit } from "./words.ts";
 
 const DEFAULT_LIMIT = 50;
+const ORDERS = ["created", "updated", "tokens", "duration"] as const;
 
 const OPTIONS = {
   engine: withValue("<engine>", "only runs of this engine", text, { values: "engines" }),
-  status: choice("<status>", `only ${STATUSES.join(", ")}`, STATUSES),
+  status: choice("<status>", `only runs with this status: ${STATUSES.join(", ")}`, STATUSES),
   cwd: directory("only runs of this working directory"),
-  here: flag("only runs of the current directory"),
+  here: flag("only runs of the current directory and of the same folder in the repository's worktrees"),
+  tag: repeatable("<tag>", "only runs with this tag (repeatable; all must match)", { values: "tags" }),
+  grep: withValue("<text>", "only runs with this text in title, name, tags, folder, engine or handle", text),
   subject: withValue("<subject>", "only runs for this subject", text),
-  name: withValue("<name>", "only runs with this name", text),
+  name: withValue("<name>", "only runs with this name", text, { values: "names" }),
+  sort: choice("<order>", `${ORDERS.join(", ")} (default: updated); newest or largest first`, ORDERS),
   limit: withValue("<n>", `maximum number (default ${DEFAULT_LIMIT})`, count(1, 10_000)),
+  watch: flag("keep updating until q or Ctrl-C", "-w"),
   json: JSON_FLAG,
   handles: flag("print only handles, one per line"),
 };
@@ -40,16 +50,22 @@ type ListOptions = OptionsOf<typeof OPTIONS>;
 
 export const command = defineCommand({
   name: "list",
-  summary: "List runs, newest first. A run whose process died is shown as interrupted.",
+  summary: "List runs, last used first. A run whose process died is shown as interrupted.",
   options: OPTIONS,
   examples: [
     "reprise list --here --status interrupted",
-    "reprise list --engine codex --limit 200",
+    "reprise list --grep cart --tag review",
+    "reprise list --engine codex --sort tokens --limit 200",
     "reprise list --json | jq '.runs[].handle'",
   ],
   run: async ({ options, reply }, context) => {
-    const filter = filterOf(options);
+    assertWatchable(options, context);
+    const filter = await filterOf(options);
     const deps = await context.open({ cwd: null });
+    if (options.watch === true) {
+      const { watchRows } = await import("./list-watch.ts");
+      return watchRows(context.terminal.color, (columns) => rowsNow(deps, { options, filter, columns }));
+    }
     const runs = await listRuns(deps, filter);
     // An unreadable config may define the engine.
     if (options.engine !== undefined && runs.length === 0 && deps.config.unread === undefined) {
@@ -57,28 +73,56 @@ export const command = defineCommand({
       (await import("../run/engine-setup.ts")).findEngine(deps, options.engine);
     }
     const held: Held = (await deps.batchHolds?.(runs)) ?? new Map();
-    reply({ runs: runs.map((one) => withBatch(one, held)) }, () => {
+    const scheduled = await openScheduled(deps);
+    reply({ runs: runs.map((one) => withScheduled(withBatch(one, held), scheduled)) }, () => {
       if (options.handles === true) for (const { handle } of runs) context.print(handle);
       else if (runs.length === 0) context.print(nothing(options));
       else printRuns(context, deps, { runs, held, limit: filter.limit ?? DEFAULT_LIMIT });
+      if (options.handles !== true)
+        for (const line of scheduledLines(scheduled.values(), deps.clock.now())) context.print(line);
     });
     return 0;
   },
 });
 
-function filterOf(options: ListOptions): RunFilter {
+function assertWatchable(options: ListOptions, context: Context): void {
+  if (options.watch !== true) return;
+  if (options.json === true || options.handles === true)
+    throw new Fault("usage", "--watch draws a table: leave out --json and --handles.");
+  if (!canAsk(context))
+    throw new Fault(
+      "usage",
+      "--watch needs a terminal that can draw (TERM is not dumb). In a script, repeat `reprise list`.",
+    );
+}
+
+async function filterOf(options: ListOptions): Promise<RunFilter> {
   if (options.cwd !== undefined && options.here === true)
     throw new Fault("usage", "Give --cwd or --here, not both.");
-  const { engine, status, subject, name } = options;
-  const from = options.here === true ? "." : options.cwd;
+  const { engine, status, subject, name, tag, grep } = options;
   return {
     limit: options.limit ?? DEFAULT_LIMIT,
+    sort: options.sort ?? "updated",
     ...(engine === undefined ? {} : { engine }),
     ...(status === undefined ? {} : { status }),
     ...(subject === undefined ? {} : { subject }),
     ...(name === undefined ? {} : { name }),
-    ...(from === undefined ? {} : { cwd: realOrGiven(from) }),
+    ...(tag === undefined ? {} : { tags: tag }),
+    ...(grep === undefined ? {} : mentioning(grep)),
+    ...(options.cwd === undefined ? {} : { cwd: realOrGiven(options.cwd) }),
+    ...(options.here === true ? { cwds: (await import("../run/here.ts")).placesHere(realOrGiven(".")) } : {}),
   };
+}
+
+/** The index finds candidates by the longest word; a title is known only to the code. */
+function mentioning(grep: string): Pick<RunFilter, "mentions" | "matches"> {
+  const wanted = grep.toLowerCase();
+  const [word] = (grep.match(/[a-z0-9]+/gi) ?? []).toSorted((a, b) => b.length - a.length);
+  const matches = (run: RunRecord) =>
+    [titleOf(run) ?? "", run.name ?? "", run.cwd, run.agentName, run.handle, ...(run.tags ?? [])].some(
+      (part) => part.toLowerCase().includes(wanted),
+    );
+  return { matches, ...(word === undefined ? {} : { mentions: word }) };
 }
 
 /** A missing directory may still have runs. */
@@ -91,9 +135,11 @@ function realOrGiven(path: string): string {
 }
 
 function nothing(options: ListOptions): string {
-  const filtered = Object.keys(options).some((name) => !["json", "handles", "limit"].includes(name));
+  const filtered = Object.keys(options).some(
+    (name) => !["json", "handles", "limit", "sort", "watch"].includes(name),
+  );
   return filtered
-    ? "No run fits. `reprise list` without filters shows the newest runs."
+    ? "No run fits. `reprise list` without filters shows the runs last used."
     : 'No runs yet. Start one: reprise start codex "fix the flaky test" (or see `reprise demo`)';
 }
 
@@ -105,10 +151,39 @@ function withBatch(record: RunRecord, held: Held): RunRecord & { readonly batch?
   return batch === undefined ? record : { ...record, batch };
 }
 
-/** `completed (checking)`: the outcome of its last attempt, and the batch's present activity. */
+type Scheduled = Pick<ScheduledResume, "id" | "dueAt" | "state">;
+
+function withScheduled<T extends RunRecord>(
+  record: T,
+  open: ReadonlyMap<string, ScheduledResume>,
+): T & { readonly scheduled?: Scheduled } {
+  const found = open.get(record.runId);
+  if (found === undefined) return record;
+  const { id, dueAt, state } = found;
+  return { ...record, scheduled: { id, dueAt, state } };
+}
+
+/** `completed (checking)`: the outcome of its last attempt, and the batch's current activity. */
 function statusText({ handle, status }: RunRecord, held: Held | undefined): string {
   const state = held?.get(handle)?.state;
   return state === undefined || state === status ? status : `${status} (${harmlessLine(state, 20)})`;
+}
+
+/** What `--watch` shows. */
+async function rowsNow(
+  deps: Deps,
+  { options, filter, columns }: { options: ListOptions; filter: RunFilter; columns: number },
+): Promise<readonly WatchedRow[]> {
+  const runs = await listRuns(deps, filter);
+  if (runs.length === 0) return [{ text: nothing(options) }];
+  const held: Held = (await deps.batchHolds?.(runs)) ?? new Map();
+  const now = { nowMs: deps.clock.now(), home: deps.env["HOME"], held };
+  const [header = "", ...lines] = runTable(runs, { stdout: true, columns }, now);
+  const rows = lines.map((line, at) => {
+    const status = runs[at]?.status;
+    return status === undefined ? { text: line } : { text: line, status };
+  });
+  return [{ text: header }, ...rows];
 }
 
 function printRuns(
@@ -120,7 +195,7 @@ function printRuns(
   const lines = runTable(runs, terminal, { nowMs: deps.clock.now(), home: deps.env["HOME"], held });
   printTable(context, lines, (line, at) => painted(terminal, line, runs[at]?.status));
   if (runs.length === limit && terminal.stdout) {
-    context.print(paint(terminal, "dim", `The newest ${plural(limit, "run")}; --limit shows more.`));
+    context.print(paint(terminal, "dim", `The first ${plural(limit, "run")}; --limit shows more.`));
   }
 }
 
@@ -183,13 +258,11 @@ function layoutFor(
 function painted(terminal: Terminal, line: string, status: RunStatus | undefined): string {
   if (status === undefined) return line;
   const cell = new RegExp(` ${status}(?= |$)`);
-  return line.replace(cell, ` ${paint(terminal, STATUS_COLORS[status], status)}`);
+  return line.replace(cell, ` ${paintState(terminal, status)}`);
 }
 
-/** Its name; else what it is for and what was asked, as runs for the same thing often begin alike. */
-function whatOf({ name, subject, launch }: RunRecord, columns: number): string {
-  const asked = [subject, launch.message].filter((part) => part !== null);
-  const words = name ?? (asked.length === 0 ? "-" : asked.join(": "));
-  // Issues of one repository begin alike: what tells them apart is the id.
+/** Issues of one repository begin alike: what tells them apart is the id. */
+function whatOf(record: RunRecord, columns: number): string {
+  const words = titleOf(record) ?? "-";
   return words.length <= columns ? words : words.replace(/^issue:[\w.-]+#/, "…#");
 }

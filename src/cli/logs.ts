@@ -25,7 +25,7 @@ export const LOGS_OPTIONS = {
   follow: flag("keep printing until the run ends", "-f"),
   attempt: withValue(
     "<n>",
-    "only this attempt (default: all; with --stream, --plain or --raw the last)",
+    "only this attempt (default: all; with --stream, --plain or --raw: the last)",
     count(1, 999_999_999),
   ),
   stream: choice("<stream>", `one recorded stream: ${STREAMS.join(", ")}`, STREAMS),
@@ -46,7 +46,7 @@ export const command = defineCommand({
     "reprise logs 1a2b3c4d --attempt 1 --stream stderr",
     "reprise logs 1a2b3c4d --json | jq -r 'select(.type == \"tool\").name'",
     "reprise logs 1a2b3c4d --raw > tape",
-    "reprise logs 1a2b3c4d --redacted > for-others.txt",
+    "reprise logs 1a2b3c4d --redacted > shareable.txt",
   ],
   run: async ({ args, options }, context) =>
     printLogs(context, await context.open({ cwd: null }), args.handle, options),

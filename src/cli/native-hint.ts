@@ -26,7 +26,7 @@ export function withNativeHint(error: unknown, parser: Parser, given: GivenArgs)
   const line = shellLine(words).slice(0, 1_000);
   const whose = isNative
     ? `${option} is an option of ${engine.title}.`
-    : `${option} is no option of \`${parser.name()}\`.${given.engine !== undefined ? "" : " A prompt that begins with a dash comes by --stdin or --message-file."}`;
+    : `${option} is not an option of \`${parser.name()}\`.${given.engine !== undefined ? "" : " Pass a prompt that begins with a dash with --stdin or --message-file."}`;
   return new Fault("usage", `${whose} Native options go after \`--\`: ${line}`, {
     facts: { option, line },
   });

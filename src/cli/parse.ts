@@ -4,12 +4,23 @@
  */
 import { Command as Parser, CommanderError, InvalidArgumentError, Option as Flags } from "commander";
 import { Fault } from "../core/faults.ts";
-import type { Declaration, Entry, Option, Options, OptionsOf } from "./define.ts";
+import type { Declaration, Entry, Option, Options, OptionsOf, RunOffer } from "./declaration.ts";
 
 export type { Command as Parser } from "commander";
 
 /** Thrown after printing help: nothing is left to do. */
 export class HelpShown extends Error {}
+
+/** No run was named, or in a way that names none. At a terminal, the user can pick one. */
+export class MissingRun extends Fault {
+  /** Absent: as the command's first argument says. */
+  readonly asks: { readonly offers?: RunOffer; readonly message?: string; readonly question?: string };
+
+  constructor(fault: Pick<Fault, "code" | "message" | "facts">, asks: MissingRun["asks"] = {}) {
+    super(fault.code, fault.message, { facts: fault.facts });
+    this.asks = asks;
+  }
+}
 
 export interface ParsedArgs {
   readonly args: Readonly<Record<string, string | readonly string[] | undefined>>;
@@ -49,8 +60,11 @@ function argumentsIn({ args, excess }: Declaration, words: readonly string[]): P
   const specs = Object.entries(args);
   if (excess !== undefined && words.length > specs.length) throw new Fault("usage", excess);
   return Object.fromEntries(
-    specs.map(([name, { many, missing }], at) => {
-      if (missing !== undefined && words[at] === undefined) throw new Fault("usage", missing);
+    specs.map(([name, { many, missing, values }], at) => {
+      if (missing !== undefined && words[at] === undefined) {
+        const fault = new Fault("usage", missing);
+        throw at === 0 && values === "handles" ? new MissingRun(fault) : fault;
+      }
       return [name, many === true ? words.slice(at) : words[at]];
     }),
   );
@@ -102,7 +116,7 @@ function flagsOf(name: string, option: Option): Flags {
   if (option.group !== undefined) flags.helpGroup(`${option.group}:`);
   if (option.kind === "value")
     flags.argParser((given: string, before: unknown) => {
-      if (before !== undefined) throw new InvalidArgumentError("It is given twice.");
+      if (before !== undefined) throw new InvalidArgumentError("Give it once.");
       return option.read(given);
     });
   if (option.kind === "list" && !flags.variadic)
@@ -152,6 +166,8 @@ function parse(parser: Parser, args: readonly string[]): void {
     const message = error.message
       .replace(/^error: /, "")
       .replace(/\n\(Did you mean (.*)\?\)$/, ". Did you mean $1?");
+    if (/^unknown option '--color(?:[='])/.test(message))
+      throw new Fault("usage", "Write --color=auto, --color=always or --color=never.", { cause: error });
     const option = /^unknown option '([^']+)'/.exec(message)?.[1];
     throw new Fault(
       "usage",
@@ -173,12 +189,12 @@ function dashHint(parser: Parser, { code }: CommanderError): string {
   const has = (name: string) => parser.options.some(({ long }) => long === name);
   if (code !== "commander.unknownOption" || !has("--message-file")) return "";
   if (has("--native")) return ` ${NATIVE_HINT} Put a message that contains such a word after \`--\`.`;
-  return " A prompt that begins with a dash comes by --stdin or --message-file.";
+  return " Pass a prompt that begins with a dash with --stdin or --message-file.";
 }
 
 /** For commands where a message follows `--`, so native options cannot. */
 export const NATIVE_HINT =
-  "Pass options of the engine by --native, one word each: --native --model --native NAME.";
+  "Pass engine options with --native, one word each: --native --model --native NAME.";
 
 function sentence(message: string): string {
   const first = message.charAt(0).toUpperCase() + message.slice(1);

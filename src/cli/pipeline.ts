@@ -7,19 +7,19 @@ import { allEngines } from "../run/engine-setup.ts";
 import type { Deps } from "../run/run.ts";
 import { findPipeline } from "../runbooks/runbooks.ts";
 import {
-  cancelPipeline,
-  ensureDaemon,
-  findDaemon,
   listDecisions,
-  listPipelines,
   forecastPipelineResume,
-  type ResumedAgent,
-  resumePipeline,
-  selectPipeline,
-  startPipeline,
   stopAgent,
   type ResumeForecast,
 } from "../supervisor/supervisor.ts";
+import {
+  cancelPipeline,
+  listPipelines,
+  resumePipeline,
+  selectPipeline,
+  startPipeline,
+} from "../supervisor/pipelines.ts";
+import { ensureDaemon, findDaemon, type ResumedAgent } from "../supervisor/daemon-client.ts";
 import { asksWords, isSupervised, UNSUPERVISED, wayWords, withQuestions } from "./agent-look.ts";
 import { readVars, VAR } from "./agent-run.ts";
 import type { Terminal } from "./context.ts";
@@ -30,10 +30,10 @@ import { age, labelled, printTable, shortPath, widthLimit } from "./words.ts";
 
 export const command: CommandGroup = {
   name: "pipeline",
-  summary: "Commands and agents that run in order, defined by a runbook (docs/runbooks.md).",
+  summary: "Commands and agents that run in order, defined by a runbook.",
   commands: {
     run: { summary: "start a pipeline of a runbook", load: async () => start },
-    list: { summary: "list pipelines: current step, since when", load: async () => list },
+    list: { summary: "list pipelines: current step, time in that step", load: async () => list },
     show: { summary: "show one pipeline and the result of each step", load: async () => show },
     resume: { summary: "continue at the step that failed or was cancelled", load: async () => resume },
     cancel: { summary: "cancel a pipeline; completed steps stay", load: async () => cancel },
@@ -65,7 +65,7 @@ const start = defineCommand({
   },
   options: {
     var: VAR,
-    trustCwd: flag("trust this directory, its workspace and the project's runbooks in their present form"),
+    trustCwd: flag("trust this directory, its workspace and the project's runbooks as they are now"),
     json: JSON_FLAG,
   },
   examples: ["reprise pipeline run ci", "reprise pipeline run ci --var branch=main --json"],
@@ -91,9 +91,9 @@ const start = defineCommand({
 
 const list = defineCommand({
   name: "pipeline list",
-  summary: "List pipelines: current step, since when.",
+  summary: "List pipelines: current step, time in that step.",
   options: {
-    all: flag("include those that have ended"),
+    all: flag("include ended pipelines"),
     json: JSON_FLAG,
     ids: flag("print only ids, one per line"),
   },
@@ -107,7 +107,7 @@ const list = defineCommand({
     const none =
       options.all === true
         ? "No pipelines yet. Start one: reprise pipeline run NAME"
-        : "No pipeline is active. `reprise pipeline list --all` shows those that have ended.";
+        : "No pipeline is active. `reprise pipeline list --all` shows ended pipelines.";
     reply({ pipelines: views }, () => {
       if (options.ids === true) for (const { id } of pipelines) context.print(id);
       else if (pipelines.length === 0) context.print(none);

@@ -1,23 +1,29 @@
 /** `reprise prune --older-than 30d` */
+import { dirname } from "node:path";
 import { InvalidArgumentError } from "commander";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
-import { type Pruned, pruneRuns } from "../run/clean.ts";
+import { type Emptied, emptyTrash, type Pruned, pruneRuns } from "../run/clean.ts";
 import type { Context } from "./context.ts";
 import { choice, defineCommand, duration, flag, JSON_FLAG, withValue } from "./define.ts";
-import { byIssue, DISCARD_WORK, withReview } from "./rm.ts";
+import { alongside, byIssue, DISCARD_WORK, TRASH_DAYS } from "./rm.ts";
 import { age, hanging, STATUSES } from "./words.ts";
 
 export const command = defineCommand({
   name: "prune",
   summary:
-    "Remove runs that have not been used for a while. Keeps live runs, unsaved work, the only copy of a conversation and runs of issues in progress.",
+    "Remove runs that are older than --older-than. Keeps live runs, unsaved work, the only copy of a conversation and runs of issues in progress.",
   options: {
     olderThan: withValue("<age>", "minimum time since the last update, e.g. 30d or 12h", someAge),
-    status: choice("<status>", `only ${STATUSES.join(", ")}`, STATUSES),
-    dryRun: flag("show what would be removed, without removing anything"),
+    status: choice("<status>", `only runs with this status: ${STATUSES.join(", ")}`, STATUSES),
+    trashOlderThan: withValue(
+      "<age>",
+      `minimum time in the trash before a removed run is deleted permanently (default ${TRASH_DAYS}d)`,
+      someAge,
+    ),
+    dryRun: flag("list the removals, without removing anything"),
     discardWork: DISCARD_WORK,
     json: JSON_FLAG,
   },
@@ -28,8 +34,12 @@ export const command = defineCommand({
   ],
   run: async ({ options }, context) => {
     const { olderThan, status = null, dryRun = false, discardWork = false } = options;
+    const { trashOlderThan = TRASH_DAYS * 86_400_000 } = options;
     if (olderThan === undefined)
-      throw new Fault("usage", "How old? Give --older-than, as in: reprise prune --older-than 30d --dry-run");
+      throw new Fault(
+        "usage",
+        "How old? Give --older-than. Example: reprise prune --older-than 30d --dry-run",
+      );
     const deps = await context.open({ cwd: null, makesRoom: true });
     const pruned = await pruneRuns(
       deps,
@@ -39,7 +49,7 @@ export const command = defineCommand({
         dryRun,
         discardWork,
         needed: byIssue(deps),
-        alongside: withReview(deps),
+        alongside: alongside(deps),
       },
       (done, of) => {
         if (done > 0 && done % 100 === 0) context.log.info(`${done} of ${of} runs`);
@@ -49,27 +59,44 @@ export const command = defineCommand({
       for (const { handle } of pruned.removed) context.log.warn(`Removed run ${handle}.`);
       throw pruned.bug;
     }
-    if (options.json === true) context.printJson(toJson(pruned, dryRun));
-    else print(context, pruned, dryRun, deps.clock.now());
-    return pruned.skipped.some(({ failed }) => failed) ? 10 : 0;
+    const emptied = await emptyTrash(deps, { olderThanMs: trashOlderThan, dryRun });
+    if (options.json === true) context.printJson(toJson(pruned, emptied, dryRun));
+    else {
+      print(context, pruned, dryRun, deps.clock.now());
+      printEmptied(context, emptied, dryRun);
+    }
+    return pruned.skipped.some(({ failed }) => failed) || emptied.failed.length > 0 ? 10 : 0;
   },
 });
 
 /** Elsewhere `0` means no limit; here it would mean every run. */
 function someAge(given: string): number {
   const ms = duration(given);
-  if (ms === null) throw new InvalidArgumentError("It is longer than zero, such as 1m or 30d.");
+  if (ms === null) throw new InvalidArgumentError("Must be longer than zero, such as 1m or 30d.");
   return ms;
 }
 
-function toJson(pruned: Pruned, dryRun: boolean) {
+function toJson(pruned: Pruned, emptied: Emptied, dryRun: boolean) {
   const named = ({ handle, runId, updatedAt }: RunRecord) => ({ handle, runId, updatedAt });
   return {
-    ok: pruned.skipped.every(({ failed }) => !failed),
+    ok: pruned.skipped.every(({ failed }) => !failed) && emptied.failed.length === 0,
     dryRun,
     removed: pruned.removed.map(named),
     skipped: pruned.skipped.map(({ run: record, code, reason }) => ({ ...named(record), code, reason })),
+    kept: pruned.kept.map(({ handle, path }) => ({ handle, trash: path })),
+    emptied: emptied.gone.map(({ handle, runId, trashedAt }) => ({ handle, runId, trashedAt })),
+    trashFailed: emptied.failed,
   };
+}
+
+function printEmptied(context: Context, { gone, failed }: Emptied, dryRun: boolean): void {
+  for (const { handle, reason } of failed)
+    context.print(hanging(context.terminal, `Failed ${handle}: ${harmlessLine(reason)}`, 2));
+  if (gone.length === 0) return;
+  const handles = gone.map(({ handle }) => handle).join(", ");
+  context.print(
+    `${dryRun ? "Would empty" : "Emptied"} ${plural(gone.length, "run")} from the trash: ${handles}.`,
+  );
 }
 
 function print(context: Context, pruned: Pruned, dryRun: boolean, nowMs: number): void {
@@ -86,4 +113,9 @@ function print(context: Context, pruned: Pruned, dryRun: boolean, nowMs: number)
   context.print(
     `${verb} ${plural(pruned.removed.length, "run")}, kept ${pruned.skipped.length - failures}${rest}.`,
   );
+  const [first] = pruned.kept;
+  if (first !== undefined)
+    context.print(
+      `Worktrees are kept for ${TRASH_DAYS} days in ${dirname(first.path)}; to bring one back: reprise rm --restore ${first.handle}`,
+    );
 }

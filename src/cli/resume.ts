@@ -4,22 +4,23 @@
  */
 import type { Option } from "commander";
 import { Fault } from "../core/faults.ts";
-import { HANDLE } from "../core/ids.ts";
+import { HANDLE, readSelector } from "../core/ids.ts";
 import type { RunRecord } from "../core/records.ts";
+import { harmlessLine } from "../lib/harmless.ts";
 import { type Deps, resumeRun, type Watch } from "../run/run.ts";
 import { dryRun } from "../run/inspect.ts";
 import { selectLatest, selectRun } from "../run/select.ts";
 import { attemptOptions, readEnv, SHARED } from "./attempt-options.ts";
 import { defineCommand, flag, RUN_HANDLE, repeatable, type OptionsOf, text, withValue } from "./define.ts";
 import { detach } from "./detach.ts";
-import { openView } from "./live.ts";
+import { inForeground } from "./foreground.ts";
 import { readMessage } from "./message.ts";
-import { NATIVE_HINT, type Parser } from "./parse.ts";
+import { MissingRun, NATIVE_HINT, type Parser } from "./parse.ts";
 import { workingDirectory } from "./start.ts";
-import { finishAttempt, printDryRun } from "./summary.ts";
+import { printDryRun } from "./summary.ts";
 
 const OPTIONS = {
-  last: flag("resume the newest run of this directory"),
+  last: flag("resume the run last used in this directory"),
   native: repeatable("<arg>", "native option for this attempt, one word each (repeatable)"),
   keep: flag("use --native in all later attempts as well"),
   dryRun: flag("print the native command and the checks, without running anything"),
@@ -38,6 +39,8 @@ const OPTIONS = {
   ),
   ignoreCopy: flag("continue a session that is shorter than the run's copy"),
   forceFresh: flag("start a new conversation in the same run"),
+  at: withValue("<time>", 'let the daemon resume at this time: 07:30, "2026-11-19 07:30" or +2h', text),
+  whenReset: flag("let the daemon resume when the last attempt's limit ends"),
   allowFiles: flag("accept changed policy and settings files, which define the agent's rights"),
   ...SHARED,
 };
@@ -45,7 +48,7 @@ type ResumeOptions = OptionsOf<typeof OPTIONS>;
 
 export const command = defineCommand({
   name: "resume",
-  summary: "Continue the same conversation, as the next attempt of the same run.",
+  summary: "Continue a run's conversation as its next attempt.",
   usage: "[options] <handle> [message…]",
   args: {
     handle: { help: RUN_HANDLE.help, values: "handles" },
@@ -61,17 +64,13 @@ export const command = defineCommand({
   split: splitMessage,
   run: async ({ args, options, message: words }, context) => {
     const { last = false, trustCwd = false } = options;
-    if (!last && args.handle === undefined)
-      throw new Fault(
-        "usage",
-        "Which run? `reprise list` shows the handles; --last takes the newest run of this directory.",
-      );
     assertFitting(options);
+    if (!last && args.handle === undefined) throw whichRun(options, words);
     const message = await readMessage({ words, file: options.messageFile, stdin: options.stdin === true });
     const opened = await context.open({ cwd: null, badConfig: "refuse" });
     const found = last
       ? await selectLatest(opened, workingDirectory("."))
-      : await selectRun(opened, args.handle ?? "");
+      : await selectRun(opened, args.handle ?? "").catch(orMessage(args.handle ?? ""));
     // The project of the run's directory may configure engines, not the user's current one.
     const deps = await context.configure(opened, {
       cwd: found.cwd,
@@ -90,18 +89,50 @@ export const command = defineCommand({
         (context.terminal.stdin && context.terminal.stdout && options.json === undefined),
       trustCwd,
     };
+    if (options.at !== undefined || options.whenReset === true) {
+      const { resumeLater } = await import("./resume-later.ts");
+      const { native, keep, mode, limits } = request;
+      const isJson = options.json === true;
+      const wish = { message, native, keep, mode, limits };
+      return await resumeLater(context, deps, found, { at: options.at, isJson, ...wish });
+    }
     if (options.dryRun === true) return printDryRun(context, options, await dryRun(deps, found, request));
     const watch: Pick<Watch, "recorded"> = {};
     await using _review = await followReview(deps, found, watch);
     if (options.detach === true)
       return await detach(context, options, deps, { do: "resume", request, asAttempt: null });
-    const view = Object.assign(openView(context, options), watch);
-    const result = await resumeRun(deps, request, view).finally(() => view.close());
-    return await finishAttempt(context, options, result, view);
+    return await inForeground(context, options, deps, {
+      opensUi: message === null && request.hasTerminal,
+      also: watch,
+      attempt: (whole) => resumeRun(deps, request, whole),
+    });
   },
 });
 
 type ResumeRequest = Parameters<typeof resumeRun>[1];
+
+/** At a terminal, the user picks a run and types a message. */
+function whichRun(options: ResumeOptions, words: string | null): Fault {
+  const { dryRun: plans, messageFile, stdin } = options;
+  const why =
+    "Which run? `reprise list` shows the handles; --last takes the run last used in this directory.";
+  const hasMessage = words !== null || plans === true || messageFile !== undefined || stdin === true;
+  const message = "Enter without a message opens the engine's UI, if it has one.";
+  return new MissingRun(new Fault("usage", why), {
+    offers: "resumable",
+    ...(hasMessage ? {} : { message }),
+  });
+}
+
+/** `resume "fix the test"`: a text that names no run is the message to a run that the user picks. */
+function orMessage(given: string): (error: unknown) => never {
+  return (error) => {
+    const isUnknown = error instanceof Fault && ["handle_invalid", "handle_unknown"].includes(error.code);
+    if (!isUnknown || readSelector(given) !== null) throw error;
+    const question = `Send ${JSON.stringify(harmlessLine(given, 60))} to which run?`;
+    throw new MissingRun(error, { offers: "resumable", question });
+  };
+}
 
 /** The part of a request that the options alone decide. */
 function requestOf(options: ResumeOptions) {
@@ -132,10 +163,26 @@ function assertFitting(options: ResumeOptions): void {
     value === undefined ? [] : [name],
   );
   if (forceFresh === true && other !== undefined)
-    throw new Fault("usage", `${other} and --force-fresh exclude each other.`);
+    throw new Fault("usage", `Give ${other} or --force-fresh, not both.`);
+  assertFittingLater(options);
   const restoring = copy === undefined ? restoreCopy === true && "--restore-copy" : "--copy";
   if (restoring !== false && ignoreCopy === true)
-    throw new Fault("usage", `${restoring} and --ignore-copy exclude each other.`);
+    throw new Fault("usage", `Give ${restoring} or --ignore-copy, not both.`);
+}
+
+/** A later resume has the run's own options; an option that needs a person now cannot wait. */
+function assertFittingLater(options: ResumeOptions): void {
+  const { at, whenReset } = options;
+  if (at !== undefined && whenReset === true)
+    throw new Fault("usage", "Give --at or --when-reset, not both.");
+  const later = at === undefined ? whenReset === true && "--when-reset" : "--at";
+  const now = ["dryRun", "detach", "fork", "session", "restoreCopy", "copy", "ignoreCopy", "forceFresh"];
+  const given = [...now, "allowFiles", "env", "allowEnv", "trustCwd", "raw"].find(
+    (name) => name in options && options[name as keyof ResumeOptions] !== undefined,
+  );
+  if (later === false || given === undefined) return;
+  const name = given.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+  throw new Fault("usage", `Give ${later} or --${name}, not both.`);
 }
 
 /** A review's run has a sidecar and a transcript, which record this attempt as well. */

@@ -122,12 +122,12 @@ export class HeadlessReview implements Disposable {
     const why = `The session cannot be resumed: ${sentence(result.refused)}`;
     if (result.undecided === true)
       return this.#refuse(
-        `${why} The session is kept. To begin a fresh one instead, add: --resume never`,
+        `${why} The session is kept. To start a new session instead, add: --resume never`,
         result.refusedAs,
       );
     // A fresh one would work in the same checkout.
     if (when === "always" || result.refusedAs === "run_busy") return this.#refuse(why, result.refusedAs);
-    this.#context.log.warn(`${why} A fresh one is started.`);
+    this.#context.log.warn(`${why} Reprise starts a new session.`);
     return this.#conclude(desk, await this.#work(desk, comments, null), false);
   }
 

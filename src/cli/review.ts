@@ -50,17 +50,17 @@ const OPTIONS = {
   includeAll: flag("include comments of authors who are not owners, members or collaborators"),
   export: choice("<format>", "print the comments: markdown or jsonl", ["markdown", "jsonl"]),
   run: flag("send the comments without a UI"),
-  resume: choice("<when>", "with --run: auto (default), always or never continue an interrupted session", [
-    "auto",
-    "always",
-    "never",
-  ]),
+  resume: choice(
+    "<when>",
+    "with --run: when to resume an interrupted session: auto (default), always, never",
+    ["auto", "always", "never"],
+  ),
   ...TIMEOUTS("the turn"),
   env: repeatable("<NAME=value>", "set a variable for Codex (repeatable)"),
   allowEnv: flag(ALLOW_ENV),
   trustCwd: flag("make Codex trust this directory, and use the project's reprise.toml"),
   json: flag("with --run: print one JSON object at the end"),
-  quiet: flag("with --run: show no live view and no summary"),
+  quiet: flag("with --run: hide live output and summary"),
 };
 type ReviewOptions = OptionsOf<typeof OPTIONS>;
 

@@ -18,9 +18,9 @@ import { shortPath, widthLimit } from "./words.ts";
 
 export const command: CommandGroup = {
   name: "runbook",
-  summary: "Check runbooks, list their definitions, explain their reactions. Starts nothing.",
+  summary: "Check runbooks, list their agents and pipelines, explain their actions. Starts nothing.",
   commands: {
-    check: { summary: "check runbooks, or explain a reaction", load: async () => check },
+    check: { summary: "check runbooks, or explain their actions", load: async () => check },
     list: { summary: "list the agents and pipelines that runbooks define", load: async () => list },
   },
   examples: [
@@ -33,7 +33,7 @@ export const command: CommandGroup = {
 
 const check = defineCommand({
   name: "runbook check",
-  summary: "Check runbooks, or explain how an agent of a runbook reacts. Starts nothing.",
+  summary: "Check runbooks, or explain the actions for an agent of a runbook. Starts nothing.",
   args: {
     file: { help: "runbooks to check (default: the project's and your own)", many: true, values: "files" },
   },
@@ -240,7 +240,7 @@ function explain(
   if (!subject.startsWith("agent.") || trigger === undefined || more.length > 0) {
     throw new Fault(
       "usage",
-      "--explain takes an agent, a trigger and, for on_error, an error, as in: --explain agent.worker on_error rate_limited",
+      "--explain takes an agent, a trigger and, for on_error, an error. Example: --explain agent.worker on_error rate_limited",
     );
   }
   const trouble = troubleOf(kind, trigger);
@@ -276,7 +276,7 @@ function troubleOf(kind: string | undefined, trigger: Trigger): TroubleKind | nu
   if (found === undefined) {
     const near = nearest(kind, TROUBLE_KINDS);
     const hint = near === null ? `They are ${TROUBLE_KINDS.join(", ")}.` : `Did you mean ${near}?`;
-    throw new Fault("usage", `${JSON.stringify(kind.slice(0, 40))} is no kind of error. ${hint}`);
+    throw new Fault("usage", `${JSON.stringify(kind.slice(0, 40))} is not a kind of error. ${hint}`);
   }
   return found;
 }

@@ -2,6 +2,7 @@
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, Escrow, Receipt, RunRecord } from "../core/records.ts";
 import { formatDuration } from "../lib/duration.ts";
+import { titleOf } from "../core/title.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
 import {
@@ -15,8 +16,9 @@ import {
 } from "../run/inspect.ts";
 import { type Context, paint } from "./context.ts";
 import { count, defineCommand, flag, RUN_HANDLE, withValue } from "./define.ts";
-import { isFromStore, lastWordsOf, noConversation, UNNAMED, withEngineOf } from "./summary.ts";
-import { age, hanging, hangingPath, resetText, STATUS_COLORS, unbroken } from "./words.ts";
+import { isFromStore, lastWordsOf, noConversation, UNNAMED, usedText, withEngineOf } from "./summary.ts";
+import { openScheduled, scheduledText } from "./scheduled-lines.ts";
+import { age, hanging, hangingPath, paintState, resetText, resumeAtReset, unbroken } from "./words.ts";
 
 export const command = defineCommand({
   name: "show",
@@ -24,7 +26,7 @@ export const command = defineCommand({
   args: { handle: RUN_HANDLE },
   options: {
     attempt: withValue("<n>", "only this attempt", count(1, 999_999_999)),
-    json: flag("print one JSON object: the handle record, and its attempts as `history`"),
+    json: flag("print one JSON object: the run record, and its attempts as `history`"),
   },
   examples: [
     "reprise show 1a2b3c4d",
@@ -36,6 +38,7 @@ export const command = defineCommand({
     const found = await inspectRun(deps, args.handle);
     const offering = await withEngineOf(context, deps, found.run);
     const attempts = chosen(found, options.attempt);
+    const scheduled = (await openScheduled(deps)).get(found.run.runId) ?? null;
     if (options.json === true) {
       context.printJson({
         ok: true,
@@ -44,6 +47,7 @@ export const command = defineCommand({
         batch: found.batch,
         resumable: (await offerFor(offering, found.run)).why === null,
         escrowState: found.escrow,
+        scheduled,
         history: attempts.map(({ n, record, receipt }) => ({ n, ...record, receipt })),
         warnings: found.warnings,
       });
@@ -52,11 +56,14 @@ export const command = defineCommand({
     for (const warning of found.warnings) context.log.warn(warning);
     const isWhole = options.attempt === undefined;
     const offer = isWhole && found.live === null ? await offerFor(offering, found.run) : null;
-    if (isWhole) printRun(context, found, offer, deps.clock.now());
-    for (const attempt of attempts) printAttempt(context, attempt, deps.clock.now());
+    const nowMs = deps.clock.now();
+    if (isWhole) printRun(context, found, offer, nowMs);
+    for (const attempt of attempts) printAttempt(context, attempt, nowMs);
     if (!isWhole) return 0;
     context.print("");
-    lineIn(context)("next", next(found, offer));
+    const line = lineIn(context);
+    line("scheduled", scheduled === null ? null : scheduledText(scheduled, nowMs));
+    line("next", next(found, offer, scheduled === null ? nowMs : null));
     return 0;
   },
 });
@@ -85,7 +92,7 @@ function printRun(context: Context, found: Inspection, offer: ResumeOffer | null
     context.print([`${paint(terminal, "dim", label.padEnd(LABEL))}${first}`.trimEnd(), ...more].join("\n"));
   };
   const live = found.live === null ? "" : `, pid ${found.live.pid}`;
-  const status = paint(terminal, STATUS_COLORS[record.status], record.status);
+  const status = paintState(terminal, record.status);
   line("run", `${paint(terminal, "bold", record.handle)}  ${record.runId}`);
   line("engine", harmlessLine(record.agentName));
   line(
@@ -93,7 +100,12 @@ function printRun(context: Context, found: Inspection, offer: ResumeOffer | null
     `${status}${live}, ${plural(record.attempts, "attempt")}, updated ${ago(record.updatedAt, nowMs)}`,
   );
   line("batch", batchText(found));
+  if (record.name === null && record.launch.message === null) line("title", titleOf(record));
   line("name", record.name === null ? null : harmlessLine(record.name, 200));
+  line(
+    "tags",
+    record.tags === undefined || record.tags.length === 0 ? null : harmlessLine(record.tags.join(", ")),
+  );
   line("subject", record.subject === null ? null : harmlessLine(record.subject, 200));
   line("message", record.launch.message === null ? null : harmlessLine(record.launch.message, 200));
   path("cwd", record.cwd);
@@ -181,7 +193,7 @@ function printAttempt(context: Context, { n, record, receipt }: InspectedAttempt
   context.print(
     title
       .replace(`attempt ${n}`, () => paint(terminal, "bold", `attempt ${n}`))
-      .replace(`, ${result}`, () => `, ${paint(terminal, STATUS_COLORS[result], result)}`),
+      .replace(`, ${result}`, () => `, ${paintState(terminal, result)}`),
   );
   indent(paint(terminal, "dim", factsOf(record)));
   if (record.message !== null) indent(`message: ${harmlessLine(record.message, 160)}`);
@@ -200,8 +212,8 @@ function factsOf(record: AttemptRecord): string {
       ? null
       : formatDuration(Date.parse(record.endedAt) - Date.parse(record.startedAt));
   const exit = record.exit === null ? null : (record.exit.signal ?? `exit ${record.exit.code ?? "unknown"}`);
-  const tokens =
-    record.tokens === null ? null : `${record.tokens.input} tokens in, ${record.tokens.output} out`;
+  const used = usedText(record);
+  const tokens = used === null ? null : `tokens ${used}`;
   const version = record.engineVersion === null ? null : `version ${harmlessLine(record.engineVersion, 60)}`;
   const facts = [
     record.startedAt,
@@ -215,16 +227,16 @@ function factsOf(record: AttemptRecord): string {
 }
 
 /** The receipt as a proof that a person can check. */
-function proofOf(receipt: Receipt, attempt: AttemptRecord): readonly string[] {
+export function proofOf(receipt: Receipt, attempt: AttemptRecord): readonly string[] {
   const asked = harmlessLine(receipt.asked, 200);
   const reported = receipt.reported === null ? null : harmlessLine(receipt.reported, 200);
   const lines = [
     receipt.verified === "forked" && isFromStore(attempt, receipt.reported)
-      ? `proof: a copy of ${asked}, which the engine's store has by the new id ${reported ?? "nothing"}`
+      ? `proof: a copy of ${asked}, which the engine's store has under the new id ${reported ?? "nothing"}`
       : verdict(receipt, asked, reported),
   ];
   if (receipt.restoredFromEscrow)
-    lines.push(["the run's copy of it was put back first", ...(receipt.lacks ?? [])].join("; "));
+    lines.push(["Reprise restored the run's copy of it first", ...(receipt.lacks ?? [])].join("; "));
   for (const [what, options] of Object.entries(receipt.options)) {
     if (options.length > 0) lines.push(`options ${what}: ${harmlessLine(options.join("  "), 400)}`);
   }
@@ -234,9 +246,9 @@ function proofOf(receipt: Receipt, attempt: AttemptRecord): readonly string[] {
 function verdict(receipt: Receipt, asked: string, reported: string | null): string {
   switch (receipt.verified) {
     case "engine_reported":
-      return `proof: asked for ${asked}, the engine reported ${reported ?? "nothing"}: the same conversation`;
+      return `same conversation: Reprise asked for ${asked}, and the engine reported ${reported ?? "nothing"}`;
     case "store_confirmed":
-      return `proof: asked for ${asked}, the engine's own store shows that it went on there: the same conversation`;
+      return `same conversation: Reprise asked for ${asked}, and the engine's store shows that it continued`;
     case "forked":
       return `proof: a copy of ${asked}, the engine reported the new id ${reported ?? "nothing"}`;
     case "not_verified":
@@ -248,11 +260,16 @@ function verdict(receipt: Receipt, asked: string, reported: string | null): stri
   }
 }
 
-function next({ run: { handle } }: Inspection, offer: ResumeOffer | null): string {
+/** `nowMs` null: a resume is scheduled already. */
+function next(found: Inspection, offer: ResumeOffer | null, nowMs: number | null): string {
+  const { handle } = found.run;
   const logs = unbroken(`reprise logs ${handle}`);
   if (offer === null) return `${logs}${unbroken(" -f")}    or    ${unbroken(`reprise stop ${handle}`)}`;
   const typed = unbroken(offer.next);
-  if (offer.why === null) return `${typed}    or    ${logs}`;
+  const resetsAt = found.attempts.at(-1)?.record?.outcome?.trouble?.resetsAt;
+  const later = nowMs === null ? null : resumeAtReset(handle, resetsAt, nowMs);
+  const both = later === null ? typed : `${typed}    or    ${unbroken(later)}`;
+  if (offer.why === null) return `${both}    or    ${logs}`;
   return `${typed}    (it cannot be resumed: ${harmlessLine(offer.why, 1_000)})`;
 }
 

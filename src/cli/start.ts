@@ -4,14 +4,24 @@ import { Fault } from "../core/faults.ts";
 import { startRun, type StartRequest } from "../run/run.ts";
 import { attemptOptions, readEnv, SHARED } from "./attempt-options.ts";
 import { detach } from "./detach.ts";
-import { choice, defineCommand, directory, flag, negation, personName, text, withValue } from "./define.ts";
-import { openView } from "./live.ts";
+import {
+  choice,
+  defineCommand,
+  directory,
+  flag,
+  negation,
+  personName,
+  repeatable,
+  tagWords,
+  text,
+  withValue,
+} from "./define.ts";
+import { inForeground } from "./foreground.ts";
 import { readMessage } from "./message.ts";
-import { finishAttempt } from "./summary.ts";
 
 export const command = defineCommand({
   name: "start",
-  summary: "Start an agent and record everything it does.",
+  summary: "Start an agent and record its output.",
   usage: "<engine> [prompt] [options] [-- native arguments…]",
   args: {
     engine: {
@@ -25,14 +35,15 @@ export const command = defineCommand({
   dashes: "engine",
   options: {
     cwd: directory("working directory of the agent (default: current directory)"),
-    isolate: choice("<how>", "isolate the agent: dir or worktree, inside the run directory", [
+    isolate: choice("<how>", "run the agent in a separate new directory or git worktree: dir, worktree", [
       "dir",
       "worktree",
     ]),
-    runDir: withValue("<selector>", "add an attempt to this run (path, run id or handle)", text, {
+    runDir: withValue("<selector>", "start a new conversation in this run (path, run id or handle)", text, {
       values: "handles",
     }),
-    name: withValue("<name>", "human-readable name", personName),
+    name: withValue("<name>", "human-readable name, accepted wherever a handle is", personName),
+    tag: repeatable("<tag>", "tag to find the run by (repeatable)", { values: "tags" }),
     detach: flag("run in the background and print the handle; see `reprise attach`"),
     escrow: negation("do not keep a copy of the engine's session file"),
     ...SHARED,
@@ -41,7 +52,7 @@ export const command = defineCommand({
     'reprise start codex "fix the flaky test"',
     'reprise start claude "review src/" --isolate worktree -- --model opus --permission-mode plan',
     "reprise start gemini --message-file task.md --timeout 2h",
-    "reprise start claude          (its own UI, recorded)",
+    "reprise start claude          (its own UI, recorded; Ctrl-] leaves it running)",
     'reprise start codex "a long task" --detach',
   ],
   run: async ({ args, options, rest }, context) => {
@@ -51,6 +62,7 @@ export const command = defineCommand({
       file: messageFile,
       stdin: stdin === true,
     });
+    const tags = tagWords(options.tag ?? []);
     const cwd = workingDirectory(options.cwd ?? ".");
     const deps = await context.open({ cwd, runsAgents: true, trustCwd });
     const request: StartRequest = {
@@ -64,14 +76,16 @@ export const command = defineCommand({
       isolate: options.isolate ?? null,
       runDir: options.runDir ?? null,
       name: options.name ?? null,
+      ...(tags.length === 0 ? {} : { tags }),
       subject: null,
       trustCwd,
       escrow: options.escrow,
     };
     if (options.detach === true) return detach(context, options, deps, { do: "start", request });
-    const view = openView(context, options);
-    const result = await startRun(deps, request, view).finally(() => view.close());
-    return finishAttempt(context, options, result, view);
+    return inForeground(context, options, deps, {
+      opensUi: message === null && request.terminal !== null,
+      attempt: (watch) => startRun(deps, request, watch),
+    });
   },
 });
 

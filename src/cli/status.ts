@@ -2,24 +2,17 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { Fault } from "../core/faults.ts";
 import { harmlessLine } from "../lib/harmless.ts";
-import { plural } from "../lib/plural.ts";
 import { cutToColumns } from "../lib/width.ts";
 import type { Deps } from "../run/run.ts";
-import {
-  type AgentView,
-  type Daemon,
-  findDaemon,
-  getAgent,
-  listAgents,
-  listDecisions,
-  listPipelines,
-  viewOf,
-} from "../supervisor/supervisor.ts";
+import { type AgentView, getAgent, listAgents, listDecisions, viewOf } from "../supervisor/supervisor.ts";
+import { type Daemon, findDaemon } from "../supervisor/daemon-client.ts";
+import { listPipelines } from "../supervisor/pipelines.ts";
 import { agentTable, MOST_WORDS, nextWords, see } from "./agent-look.ts";
+import { openScheduled, scheduledLines } from "./scheduled-lines.ts";
 import { type Context, paint, type Terminal } from "./context.ts";
 import { defineCommand, flag, JSON_FLAG } from "./define.ts";
 import { pipelineTable, type PipelineView, pipelineWords, viewsOf } from "./pipeline.ts";
-import { labelled } from "./words.ts";
+import { labelled, paintState } from "./words.ts";
 
 const EVERY_MS = 1_000;
 const NOT_RUNNING =
@@ -27,7 +20,7 @@ const NOT_RUNNING =
 
 export const command = defineCommand({
   name: "status",
-  summary: "Show all agents and pipelines: state, since when, next action.",
+  summary: "Show all agents and pipelines: state, time in that state, next action.",
   options: {
     watch: flag("keep updating until Ctrl-C; in a pipe or dumb terminal, print one line per change", "-w"),
     json: JSON_FLAG,
@@ -39,13 +32,17 @@ export const command = defineCommand({
     const deps = await context.open({ cwd: null });
     await using source = new Source(deps);
     if (options.watch === true) {
-      const canDraw = context.terminal.stdout && deps.env["TERM"] !== "dumb";
-      await (canDraw ? watchScreen(context, source) : watchLines(context, source));
+      const { stdin, stdout } = context.terminal;
+      if (stdin && stdout && deps.env["TERM"] !== "dumb")
+        return await (await import("./home.ts")).openScreen(context, deps, "agents");
+      await watchLines(context, source);
       return 0;
     }
     const status = await source.read();
-    reply(status, () => {
+    const scheduled = await openScheduled(deps);
+    reply({ ...status, scheduled: [...scheduled.values()] }, () => {
       for (const line of frameOf(status, context.terminal, deps.clock.now())) context.print(line);
+      for (const line of scheduledLines(scheduled.values(), deps.clock.now())) context.print(line);
     });
     return 0;
   },
@@ -148,16 +145,6 @@ function notRunning(terminal: Terminal): readonly string[] {
   return NOT_RUNNING.split(/(?<=\.) /).flatMap((sentence) => labelled(terminal, "", sentence));
 }
 
-const COLORS = {
-  starting: "cyan",
-  working: "cyan",
-  idle: "green",
-  waiting: "yellow",
-  error: "red",
-  dead: "red",
-  unresponsive: "red",
-} as const;
-
 /** The lines of one row. Null: the header. */
 function painted(
   terminal: Terminal,
@@ -165,48 +152,7 @@ function painted(
   state: string | null,
 ): readonly string[] {
   if (state === null) return [paint(terminal, "dim", first), ...more];
-  if (!Object.hasOwn(COLORS, state)) return [first, ...more];
-  const color = COLORS[state as keyof typeof COLORS];
-  return [first.replace(` ${state} `, () => ` ${paint(terminal, color, state)} `), ...more];
-}
-
-const ENTER = "\x1b[?1049h\x1b[?25l";
-const LEAVE = "\x1b[?25h\x1b[?1049l";
-
-/** On the alternate screen, so that the terminal is restored afterwards; the last state stays as text. */
-async function watchScreen(context: Context, source: Source): Promise<void> {
-  const { stdout } = process;
-  using stop = new Stop();
-  const screen = (): Terminal => ({
-    ...context.terminal,
-    columns: stdout.columns > 0 ? stdout.columns : context.terminal.columns,
-    rows: stdout.rows > 0 ? stdout.rows : context.terminal.rows,
-  });
-  let status = await source.read();
-  const draw = () => {
-    const terminal = screen();
-    const lines = fitted(frameOf(status, terminal, source.nowMs), terminal.rows - 1);
-    stdout.write(`\x1b[H${lines.map((line) => `${line}\x1b[K\n`).join("")}\x1b[J`);
-  };
-  stdout.write(ENTER);
-  stdout.on("resize", draw);
-  try {
-    while (!stop.asked && !stdout.destroyed) {
-      draw();
-      await stop.or(EVERY_MS);
-      if (!stop.asked) status = await source.read();
-    }
-  } finally {
-    stdout.off("resize", draw);
-    stdout.write(LEAVE);
-  }
-  for (const line of frameOf(status, screen(), source.nowMs)) context.print(line);
-}
-
-function fitted(lines: readonly string[], rows: number): readonly string[] {
-  if (lines.length <= rows) return lines;
-  const kept = lines.slice(0, Math.max(0, rows - 1));
-  return [...kept, `… and ${plural(lines.length - kept.length, "line")} more`];
+  return [first.replace(` ${state} `, () => ` ${paintState(terminal, state)} `), ...more];
 }
 
 /** The table once, then a line for each change. */

@@ -13,7 +13,9 @@ export const command = defineCommand({
   summary: "Stop a live run. Its recordings stay, and you can resume it if the engine kept the session.",
   args: { handle: LIVE_HANDLE },
   options: {
-    ownerGone: flag("release a run whose process, in another container or machine, has certainly ended"),
+    ownerGone: flag(
+      "release a run whose process has certainly ended, in another container or on another machine",
+    ),
     json: JSON_FLAG,
   },
   examples: ["reprise stop 1a2b3c4d", "reprise stop 1a2b --json"],
@@ -63,7 +65,7 @@ async function stopIssue(
 
 async function forsakeIssue(deps: Deps, { subject }: RunRecord): Promise<void> {
   if (subject?.startsWith("issue:") === true)
-    (await import("../issues/issues.ts")).forgetBatchOwner(deps, { subject });
+    (await import("../issues/live-batch.ts")).forgetBatchOwner(deps, { subject });
 }
 
 /** The batch has ended the agent and recorded it. */

@@ -1,8 +1,11 @@
 /**
  * The report after an attempt: three lines on stderr for people, or one JSON object on stdout.
  */
+import { existsSync } from "node:fs";
+import { join } from "node:path";
 import type { Trouble } from "../core/events.ts";
 import type { AttemptRecord, Receipt, RunRecord } from "../core/records.ts";
+import { tokensText } from "../core/tokens.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { shellLine, shellWord } from "../lib/shell.ts";
@@ -11,20 +14,41 @@ import type { AttemptResult, Deps } from "../run/run.ts";
 import { type DryRun, isUnnamed, type ParentOffer, type ResumeOffer } from "../run/inspect.ts";
 import { type Context, paint } from "./context.ts";
 import type { View, ViewOptions } from "./live.ts";
-import { hanging, hangingPath, resetText, unbroken } from "./words.ts";
+import { hanging, hangingPath, resetText, resumeAtReset, unbroken } from "./words.ts";
 
 export async function finishAttempt(
   context: Context,
   options: ViewOptions,
   result: AttemptResult,
-  view: View,
+  { view, deps }: { readonly view: View; readonly deps: Deps },
 ): Promise<number> {
   if (options.json === true) context.printJson(toJson(result, await result.offer(), view.text()));
   else if (options.quiet === undefined)
-    say(context, result, { offer: await result.offer(), parent: await result.parentOffer() }, view);
+    say(
+      context,
+      result,
+      {
+        offer: await result.offer(),
+        parent: await result.parentOffer(),
+        changes: await changesIn(deps, result.run),
+      },
+      view,
+    );
   for (const diagnostic of result.attempt.diagnostics) context.log.warn(diagnostic);
+  if (deps.config.notify?.bell === true && context.terminal.stderr) process.stderr.write("\x07");
   await result.finish();
   return result.exitCode;
+}
+
+async function changesIn(deps: Deps, run: RunRecord): Promise<readonly string[]> {
+  if (run.launch.isolate !== "worktree") return [];
+  return (await import("./summary-changes.ts")).changeLines(deps, run);
+}
+
+/** After the summary, which the user waits for. Without a `search.db` nobody searches, and the first search makes it. */
+export async function indexInSearch(deps: Deps, { run, attempt }: AttemptResult): Promise<void> {
+  if (!existsSync(join(deps.state.root, "search.db"))) return;
+  await (await import("../search/search.ts")).indexAttempt(deps, run, attempt);
 }
 
 export function printDryRun(context: Context, options: ViewOptions, plan: DryRun): number {
@@ -37,7 +61,7 @@ export function printDryRun(context: Context, options: ViewOptions, plan: DryRun
   context.print(`${quoted}${plan.command.stdin === null ? "" : "   # message on stdin"}`);
   context.print(`kind      ${plan.kind}`);
   context.print(
-    `session   ${plan.receipt.asked ?? "a new one"}${plan.receipt.restoredFromEscrow ? " (put back from the run's copy first)" : ""}`,
+    `session   ${plan.receipt.asked ?? "a new one"}${plan.receipt.restoredFromEscrow ? " (restored from the run's copy first)" : ""}`,
   );
   const { kept, dropped, rewritten } = plan.receipt.options;
   for (const [what, texts] of Object.entries({ kept, dropped, rewritten })) {
@@ -67,6 +91,7 @@ function toJson(result: AttemptResult, offer: ResumeOffer, text: string) {
     exitCode: result.exitCode,
     nativeExit: attempt.exit,
     tokens: attempt.tokens,
+    sessionTokens: attempt.sessionTokens ?? null,
     text,
     receipt: result.receipt,
     lastWords: attempt.lastWords ?? [],
@@ -77,9 +102,11 @@ function toJson(result: AttemptResult, offer: ResumeOffer, text: string) {
 interface Offers {
   readonly offer: ResumeOffer;
   readonly parent: ParentOffer | null;
+  /** Lines about the changes of a worktree. */
+  readonly changes: readonly string[];
 }
 
-function say(context: Context, result: AttemptResult, { offer, parent }: Offers, view: View): void {
+function say(context: Context, result: AttemptResult, { offer, parent, changes }: Offers, view: View): void {
   const { terminal } = context;
   const paper = { stdout: terminal.stderr, columns: terminal.columns };
   const { run, attempt, receipt } = result;
@@ -94,15 +121,8 @@ function say(context: Context, result: AttemptResult, { offer, parent }: Offers,
     const words = view.showsStderr ? [] : lastWordsOf(attempt);
     lines.push(...words.map((text, at) => `${(at === 0 ? "stderr" : "").padEnd(8)} ${text}`));
   }
-  if (attempt.tokens !== null) {
-    lines.push(
-      paint(
-        terminal,
-        "dim",
-        `tokens   ${attempt.tokens.input} in, ${attempt.tokens.output} out, ${took(attempt)}`,
-      ),
-    );
-  }
+  const used = usedText(attempt);
+  if (used !== null) lines.push(paint(terminal, "dim", `tokens   ${used}, ${took(attempt)}`));
   const proved =
     receipt === null || receipt.verified === "diverged" ? "" : ` (${proofText(receipt, attempt)})`;
   const session =
@@ -113,11 +133,16 @@ function say(context: Context, result: AttemptResult, { offer, parent }: Offers,
           ? UNNAMED
           : "none found"
         : `${run.session.field ?? "session"} ${harmlessLine(run.session.value, 200)}${proved}`;
+  const resetsAt = attempt.outcome?.trouble?.resetsAt;
+  const later =
+    offer.why === null ? resumeAtReset(run.handle, resetsAt, Date.parse(attempt.endedAt ?? "")) : null;
   lines.push(
     `handle   ${paint(terminal, "bold", run.handle)}   (${nextOf(offer)})`,
+    ...(later === null ? [] : [`later    ${unbroken(later)} resumes when the limit ends`]),
     ...(parent === null ? [] : [`fork of  ${parent.handle}   (${parentText(parent)})`]),
     `run      ${hangingPath(paper, harmlessLine(run.runDirectory, 1_000), LABEL)}`,
     `session  ${session}`,
+    ...changes.map((line) => (line.startsWith("changes") ? line : unbroken(line))),
   );
   process.stderr.write(
     `${lines.map((line) => (line.includes("\n") ? line : hanging(paper, line, LABEL))).join("\n")}\n`,
@@ -178,6 +203,12 @@ export function unprovenWords({ asked, reported }: Pick<Receipt, "asked" | "repo
 /** The engine named no id: its store has a session that this attempt wrote. */
 export function isFromStore({ reported }: AttemptRecord, session: string | null): boolean {
   return reported.find(({ value }) => value === session)?.source === "store";
+}
+
+/** What an attempt used. Null: its engine reported nothing. */
+export function usedText({ tokens, sessionTokens }: AttemptRecord): string | null {
+  if (tokens !== null) return tokensText(tokens);
+  return sessionTokens === undefined ? null : `${tokensText(sessionTokens)} in the whole conversation`;
 }
 
 function took(attempt: AttemptResult["attempt"]): string {

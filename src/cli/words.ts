@@ -1,19 +1,14 @@
 /** How look-up commands print times and places: short, readable, harmless. */
 import type { RunStatus } from "../core/records.ts";
-import { formatDuration } from "../lib/duration.ts";
+import { localTime } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
+import { styleOfState } from "../lib/palette.ts";
 import { cutStart, widthOf } from "../lib/width.ts";
 import { untilText } from "../lib/until.ts";
 import { wrap, wrapPath } from "../lib/wrap.ts";
 import { type Context, paint, type Terminal } from "./context.ts";
 
-/** Only the largest unit: `3 h`, `12 d`, `now`. */
-export function age(iso: string, nowMs: number): string {
-  const ms = nowMs - Date.parse(iso);
-  if (Number.isNaN(ms)) return "?";
-  if (ms < 1_000) return "now";
-  return formatDuration(ms).split(" ").slice(0, 2).join(" ").replace(/\.\d/, "");
-}
+export { age } from "../lib/duration.ts";
 
 /** A path for display: `~` for the home directory, and only its end if it is too long for the columns. */
 export function shortPath(path: string, home: string | undefined, columns?: number): string {
@@ -26,7 +21,12 @@ export function shortPath(path: string, home: string | undefined, columns?: numb
 export function resetText(resetsAt: string | undefined, nowMs: number): string {
   const atMs = Date.parse(resetsAt ?? "");
   if (Number.isNaN(atMs)) return "";
-  return atMs > nowMs ? ` ${untilText(atMs, nowMs)}` : ` (over since ${new Date(atMs).toISOString()})`;
+  return atMs > nowMs ? ` ${untilText(atMs, nowMs)}` : ` (over since ${localTime(resetsAt ?? "", nowMs)})`;
+}
+
+/** The command that resumes when a limit ends. Null: no limit, or nobody knows its end, or it is over. */
+export function resumeAtReset(handle: string, resetsAt: string | undefined, nowMs: number): string | null {
+  return Date.parse(resetsAt ?? "") > nowMs ? `reprise resume ${handle} --when-reset "…"` : null;
 }
 
 /** On a terminal, a wrapped text with all but the first line indented. Text that `unbroken` joined stays together. */
@@ -55,16 +55,20 @@ export function hangingPath(
   return terminal.stdout ? wrapPath(path, { width: terminal.columns, indent }).join("\n") : path;
 }
 
-export const STATUS_COLORS = {
-  running: "cyan",
-  completed: "green",
-  failed: "red",
-  interrupted: "yellow",
-  cancelled: "yellow",
-  diverged: "red",
-} as const satisfies Record<RunStatus, string>;
+export const STATUSES = [
+  "running",
+  "completed",
+  "failed",
+  "interrupted",
+  "cancelled",
+  "diverged",
+] as const satisfies readonly RunStatus[];
 
-export const STATUSES = Object.keys(STATUS_COLORS) as RunStatus[];
+/** The state of anything, in its colour. */
+export function paintState(terminal: Terminal, state: string): string {
+  const style = styleOfState(state);
+  return style === undefined ? state : paint(terminal, style, state);
+}
 
 /** Text in a narrower column is unreadable. */
 const LEAST = 20;

@@ -1,0 +1,128 @@
+/** Asks a person at the terminal which run a command is about. Loaded only for a command line that does not say it. */
+import { realpathSync } from "node:fs";
+import { Fault } from "../core/faults.ts";
+import type { RunRecord } from "../core/records.ts";
+import { titleOf } from "../core/title.ts";
+import { openPicker, type PickRow } from "../home/home.ts";
+import type { Deps } from "../run/run.ts";
+import { listRuns, selectRun } from "../run/select.ts";
+import type { RunFilter } from "../store/store.ts";
+import type { Line } from "../terminal/terminal.ts";
+import type { Context } from "./context.ts";
+import { lastExchange } from "./preview.ts";
+import { shortPath } from "./words.ts";
+
+export interface WhichRun {
+  readonly question: string;
+  readonly many: boolean;
+  readonly offers: "any" | "live" | "resumable" | "agents";
+  /** Only runs with these handles, in this order, of all folders. */
+  readonly only?: readonly string[];
+  /** A line above the last exchange, by handle. */
+  readonly lines?: ReadonlyMap<string, Line>;
+  /** Asks before the runs are taken: `Remove`. */
+  readonly asks?: string;
+  /** Asks for a message; says what an empty one does. */
+  readonly message: string | null;
+}
+
+export interface ChosenRuns {
+  readonly handles: readonly string[];
+  readonly message: string | null;
+}
+
+/** Null: the user left. */
+export async function pickRuns(context: Context, which: WhichRun): Promise<ChosenRuns | null> {
+  const deps = await context.open({ cwd: null });
+  return openPicker({
+    wish: { ...which, isOrdered: which.only !== undefined },
+    colours: context.terminal.color,
+    now: () => deps.clock.now(),
+    rows: () => rowsOf(deps, which),
+    exchange: async ({ runId, handle }) => {
+      const run = await deps.store.getRun(runId).catch(() => null);
+      const exchange = run === null ? { asked: null, answer: "" } : await lastExchange(run);
+      const line = which.lines?.get(handle);
+      return line === undefined ? exchange : { ...exchange, line };
+    },
+  });
+}
+
+/** Small parts: a key pressed between two of them is answered at once. */
+const PART = 100;
+/** After the first part, the list grows by so many at once: each growth sorts it again. */
+const SHOWN = 2_000;
+
+/** The named runs, or the runs of this folder and then all others. */
+async function* rowsOf(deps: Deps, which: WhichRun): AsyncGenerator<readonly PickRow[]> {
+  const cwd = hereOf();
+  const rowIn = (run: RunRecord) => rowOf(run, cwd, deps.env["HOME"]);
+  if (which.only !== undefined) {
+    const found = await Promise.all(which.only.map((handle) => selectRun(deps, handle).catch(unlessRemoved)));
+    yield found.flatMap((run) => (run === null ? [] : [rowIn(run)]));
+    return;
+  }
+  const isOffered = await offerTest(which.offers);
+  const status: RunFilter = which.offers === "live" ? { status: "running" } : {};
+  if (cwd !== null) yield* parts(deps, { ...status, cwd }, (runs) => runs.filter(isOffered).map(rowIn));
+  yield* parts(deps, status, (runs) => runs.filter(isOffered).map(rowIn));
+}
+
+/** A run may have been removed a moment ago. */
+function unlessRemoved(error: unknown): null {
+  if (error instanceof Fault) return null;
+  throw error;
+}
+
+async function* parts<T>(
+  deps: Deps,
+  filter: RunFilter,
+  read: (runs: readonly RunRecord[]) => readonly T[],
+): AsyncGenerator<readonly T[]> {
+  let after: RunRecord | undefined;
+  let found: T[] = [];
+  for (let most = PART; ; most = SHOWN) {
+    const runs = await listRuns(deps, { ...filter, limit: PART, ...(after === undefined ? {} : { after }) });
+    found.push(...read(runs));
+    const isLast = runs.length < PART;
+    if (isLast || found.length >= most || after === undefined) {
+      yield found;
+      found = [];
+    }
+    if (isLast) return;
+    after = runs.at(-1);
+    await new Promise((wake) => setImmediate(wake));
+  }
+}
+
+async function offerTest(offers: WhichRun["offers"]): Promise<(run: RunRecord) => boolean> {
+  switch (offers) {
+    case "any":
+      return () => true;
+    case "live":
+      return ({ status }) => status === "running";
+    case "agents":
+      return ({ subject }) => subject?.startsWith("agent:") === true;
+    case "resumable": {
+      const { whyNotResumable } = await import("../run/inspect.ts");
+      return (run) => run.status !== "running" && whyNotResumable(run) === null;
+    }
+  }
+}
+
+/** Null: the folder is gone. */
+function hereOf(): string | null {
+  try {
+    return realpathSync(".");
+  } catch {
+    return null;
+  }
+}
+
+function rowOf(run: RunRecord, cwd: string | null, home: string | undefined): PickRow {
+  const { runId, handle, agentName, status, updatedAt } = run;
+  const title = titleOf(run) ?? "(no message)";
+  const place = shortPath(run.cwd, home);
+  const text = [title, handle, agentName, status, place, ...(run.tags ?? [])].join(" ").toLowerCase();
+  return { runId, handle, title, engine: agentName, status, updatedAt, place, here: run.cwd === cwd, text };
+}

@@ -1,0 +1,33 @@
+/** Open scheduled resumes, as `list` and `status` mention them. On the fast path: loads nothing unless there are some. */
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import type { ScheduledResume } from "../core/supervision.ts";
+import { localTime } from "../lib/duration.ts";
+import { harmlessLine } from "../lib/harmless.ts";
+import type { Deps } from "../run/run.ts";
+import { unbroken } from "./words.ts";
+
+/** By run id. */
+export async function openScheduled(deps: Deps): Promise<ReadonlyMap<string, ScheduledResume>> {
+  if (!existsSync(join(deps.state.root, "scheduled"))) return new Map();
+  const { isOpen, listScheduled } = await import("../schedule/files.ts");
+  const open = (await listScheduled(deps.state, (text) => deps.log.warn(text))).filter(isOpen);
+  return new Map(open.map((one) => [one.runId, one]));
+}
+
+/** `resumes at 07:30: "go on" (cancel it: reprise scheduled cancel 1a2b3c4d)`. */
+export function scheduledText({ handle, dueAt, message }: ScheduledResume, nowMs: number): string {
+  const isLate = Date.parse(dueAt) <= nowMs;
+  const when = `${isLate ? "was due at" : "resumes at"} ${localTime(dueAt, nowMs)}`;
+  const what = message === null ? "" : `: ${JSON.stringify(harmlessLine(message, 100))}`;
+  return `${when}${what} (cancel it: ${unbroken(`reprise scheduled cancel ${handle}`)})`;
+}
+
+/** `1a2b3c4d is resumed at 07:30; see reprise scheduled`. */
+export function scheduledLines(scheduled: Iterable<ScheduledResume>, nowMs: number): readonly string[] {
+  return [...scheduled].map(({ handle, dueAt }) => {
+    const isLate = Date.parse(dueAt) <= nowMs;
+    const when = isLate ? `was due at ${localTime(dueAt, nowMs)}` : `waits until ${localTime(dueAt, nowMs)}`;
+    return `The scheduled resume of ${handle} ${when}: reprise scheduled`;
+  });
+}
