@@ -87,7 +87,7 @@ test("the table has one row per group and one column per engine, and labels reco
 test("the page lists failed, inapplicable and refused cases with their reasons", () => {
   const page = markdown(report);
   expect(page).toContain("2 cases with the real programs: 1 passed, 1 failed");
-  expect(page).toContain("did: 2 of 3.");
+  expect(page).toContain("Expected resumes that worked: 2 of 3.");
   expect(page).toContain("- codex: it cannot (c)");
   expect(page).toContain("- codex: there is one only (option in force: model)");
   expect(page).toContain("- refused: example.org:443 (2 ×)");

@@ -85,8 +85,14 @@ export function unaccounted(
   return chosen.map(({ id }) => id).filter((id) => count(id) !== 1);
 }
 
+/** Names of pinned programs, where the id is not enough. */
+const NAMES: Readonly<Record<string, string>> = { "claude-197": "claude (older)" };
+
 export function table(report: Report): string {
-  const real = report.engines.map(({ id, version }) => ({ id, head: `${id} ${version ?? "?"}` }));
+  const real = report.engines.map(({ id, version }) => ({
+    id,
+    head: `${NAMES[id] ?? id} ${version ?? "?"}`,
+  }));
   const engines = report.recorded.length === 0 ? real : [...real, RECORDED];
   const groups = Object.keys(GROUPS) as Group[];
   const rows = groups.map((group) => [GROUPS[group], ...engines.map(({ id }) => cell(report, id, group))]);
@@ -110,8 +116,8 @@ export function summary({ counts, recorded }: Report): readonly string[] {
   const { passed, failed, skipped } = counts;
   const apart = countResults(recorded);
   return [
-    `${passed + failed} cases with the real programs: ${passed} passed, ${failed} failed; ${skipped} more do not apply. No case was tried twice.`,
-    `Resumes that should work and did: ${counts.resumesWorked} of ${counts.resumesMeant}. Resumes that became a new conversation unnoticed: ${counts.newConversations}. Messages delivered twice: ${counts.duplicates}.`,
+    `${passed + failed} cases with the real programs: ${passed} passed, ${failed} failed; ${skipped} more do not apply. No case was retried.`,
+    `Expected resumes that worked: ${counts.resumesWorked} of ${counts.resumesMeant}. Unnoticed new conversations: ${counts.newConversations}. Messages delivered twice: ${counts.duplicates}.`,
     ...(recorded.length === 0
       ? []
       : [
@@ -128,7 +134,7 @@ export function markdown(report: Report): string {
   return [
     "# Conformance",
     "",
-    `Real agent programs, driven by Reprise ${report.reprise}, against a scripted model on loopback. Written by \`npm run conformance\`.`,
+    `Real engines, driven by Reprise ${report.reprise}, against a scripted model on loopback. Written by \`npm run conformance\`.`,
     "",
     MARKS[0],
     table(report),

@@ -331,7 +331,7 @@ export async function goesOn(world: LabWorld, review: Review, then: string): Pro
     must(ended.code === 0 && answer.ok, `it ended with ${ended.code}`);
     must(answer.resumed === isMeant, `resumed: ${answer.resumed}, kept by Codex: ${isKept}`);
     const isKnown = expected.sidecar.thread_id !== null && !wasCompleted;
-    const warned = /cannot be resumed: .*A fresh one is started/.test(ended.stderr);
+    const warned = /cannot be resumed: .*Reprise starts a new session/.test(ended.stderr);
     must(warned === (isKnown && !isMeant), `its word on it: ${ended.stderr}`);
   }
   says(review, "completed");

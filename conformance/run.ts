@@ -1,7 +1,7 @@
 /**
  * `npm run conformance`: installs the pinned engines, runs every case in isolation, prints a table and writes
  * `report.md` and `report.json`. Exit 1 when a case failed or something was left behind, 2 when it could not begin, 130 or
- * 143 when it was stopped; then no report is written. No case is tried twice.
+ * 143 when it was stopped; then no report is written. No case is retried.
  */
 import {
   accessSync,

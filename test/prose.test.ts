@@ -9,44 +9,13 @@ import { expect, test } from "vitest";
 import { nodesIn } from "./hostile/expressions.ts";
 import { testNamesOf } from "./test-names.ts";
 
-/** Pages that the rules cover. Add a page here once it follows them. */
-const PAGES = [
-  "AGENTS.md",
-  "CHANGELOG.md",
-  "CONTRIBUTING.md",
-  "README.md",
-  "SECURITY.md",
-  "docs/README.md",
-  "docs/adr/0001-node-floor.md",
-  "docs/adr/0002-store.md",
-  "docs/adr/0003-certify.md",
-  "docs/adr/0004-reviews.md",
-  "docs/adr/0005-runbooks.md",
-  "docs/adr/0006-truth.md",
-  "docs/adr/0007-owners.md",
-  "docs/adr/0008-supervisor.md",
-  "docs/architecture.md",
-  "docs/cli.md",
-  "docs/config.md",
-  "docs/conformance.md",
-  "docs/daemon.md",
-  "docs/dependencies.md",
-  "docs/errors.md",
-  "docs/engines/claude.md",
-  "docs/engines/codex.md",
-  "docs/engines/demo.md",
-  "docs/engines/gemini.md",
-  "docs/engines/iflow.md",
-  "docs/engines/opencode.md",
-  "docs/glossary.md",
-  "docs/install.md",
-  "docs/issues.md",
-  "docs/reliability.md",
-  "docs/reviews.md",
-  "docs/runbooks.md",
-  "docs/security.md",
-  "docs/tutorial.md",
-];
+/** Every page of prose. */
+const PAGES = ["AGENTS.md", "CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SECURITY.md"].concat(
+  readdirSync("docs", { recursive: true, encoding: "utf8" })
+    .filter((name) => name.endsWith(".md"))
+    .map((name) => `docs/${name}`)
+    .toSorted(),
+);
 const LINE_LENGTH = 100;
 
 const UNIT =
@@ -86,6 +55,32 @@ const PHRASES: readonly (readonly [phrase: string, instead: string, example: str
   [`one an? ${UNIT}`, "one per …", "The daemon: one a state directory."],
   [`one \\w+ an? ${UNIT}`, "one … per …", "The daemon has one process an attempt."],
   [`\\d+ \\w+ an? ${UNIT}`, "per", "The check takes 20 s an engine."],
+  ["as in(?=:)", "Example:", "Which shell? As in: reprise completion bash"],
+  [
+    "present (?:activity|config|content|form|screen|session|state)",
+    "current …, or … as it is now",
+    "The agent's present screen.",
+  ],
+  [
+    "exclude each other(?! while)",
+    "give one or the other, not both",
+    "--fork and --last exclude each other.",
+  ],
+  [
+    "(?<!there )(?:is|are) no (?:address|clone|command|config file|conversation|engine|JSON|kind|name|sandbox|text|title)",
+    "is not a …",
+    "The value is no address.",
+  ],
+  [
+    "(?:director(?:y|ies)|logs?|rows?|runs?) (?:was|were) left out",
+    "skipped, omitted",
+    "The directory was left out.",
+  ],
+  [
+    "it is (?:a duration|a whole number|given twice|longer than zero)",
+    "must be …",
+    "The value is invalid. It is a whole number.",
+  ],
   [
     String.raw`\w+, too(?! (?:long|large|many|old|short|small|late|few|deep))`,
     "also, before the verb",
@@ -214,8 +209,22 @@ test.each([
   expect(nameHits("a.test.ts", source)).toEqual([]);
 });
 
-/** Natural in a message ("puts back what is missing", "before anything was said"), vague in a comment. */
+/** Natural in a message ("what is left of it can be read", "before anything was said"), vague in a comment. */
 const ONLY_IN_COMMENTS = new Set(["what is", "(?:is|are|was|were) said"]);
+
+/** Units, keys, and names as their owners write them. */
+const PROPER = /^(?:GitHub|OpenCode|MiB|KiB|PgUp|PgDn|ProcSubset)$/;
+
+/** Names of the code in texts for users: a rename of a symbol has hit a text. */
+function codeNames(file: string, source: string): readonly string[] {
+  return writingIn(file, source).flatMap(({ text, isComment }) =>
+    isComment
+      ? []
+      : [...text.matchAll(/(?<![\w.$/{<-])[A-Z][a-z]+[A-Z][A-Za-z]*\b/g)]
+          .filter(([name]) => !PROPER.test(name))
+          .map(([name]) => `${file}: ${name}`),
+  );
+}
 
 /** Messages and help of at least two words, and comments. `start`: where each begins in the file. */
 function writingIn(file: string, source: string) {
@@ -249,12 +258,24 @@ function writingHits(file: string, source: string): readonly string[] {
   );
 }
 
-test("no message, help text or comment of the product has a phrase of the table", () => {
-  const files = readdirSync("src", { recursive: true, encoding: "utf8" })
+function productFiles(): readonly string[] {
+  return readdirSync("src", { recursive: true, encoding: "utf8" })
     .filter((name) => name.endsWith(".ts") && !name.endsWith(".test.ts") && !name.includes("fixtures/"))
-    .map((name) => `src/${name}`);
+    .map((name) => `src/${name}`)
+    .toSorted();
+}
+
+test("no message or help text has a name of the code", () => {
+  expect(codeNames("a.ts", 'help("LeftIssue with Ctrl-]"); /** LeftIssue */ help("on GitHub");')).toEqual([
+    "a.ts: LeftIssue",
+  ]);
+  expect(productFiles().flatMap((file) => codeNames(file, readFileSync(file, "utf8")))).toEqual([]);
+});
+
+test("no message, help text or comment of the product has a phrase of the table", () => {
+  const files = productFiles();
   expect(files.length).toBeGreaterThan(200);
-  expect(files.toSorted().flatMap((file) => writingHits(file, readFileSync(file, "utf8")))).toEqual([]);
+  expect(files.flatMap((file) => writingHits(file, readFileSync(file, "utf8")))).toEqual([]);
 });
 
 test.each([

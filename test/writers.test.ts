@@ -19,9 +19,12 @@ const WRITERS: Readonly<Record<string, string>> = {
   "state/runtime.ts":
     "where sockets are, when the state directory's path is too long: the newest usable place is the right one",
   "state/runs.ts":
-    "run.json, meta.json, receipt.json, agent.json: the owner of the run's lease, by its ledger",
+    "run.json, meta.json, receipt.json, agent.json: the owner of the run's lease, by its ledger; label.json: the holder of the run's label lease",
   "state/directory.ts": "settings, notice and reserve: every writer writes the same, and reads nothing first",
+  "schedule/files.ts": "the scheduled resume of a run: reads, changes and replaces it under scheduled/lock",
   "state/upkeep.ts": "index.db: put aside by the one process that rebuilds it",
+  "state/trash.ts": "trash.json and the rename of one run: under trash.lock",
+  "run/trash/git-record.ts": "git's record of one worktree: under trash.lock, with git's own lock files",
   "certify/command-line.ts": "the folder of one check: its interpreter",
   "certify/interpret.ts": "the folder of one check: its interpreter",
   "certify/labs.ts": "the folder of one check: its interpreter",
@@ -41,11 +44,12 @@ const WRITERS: Readonly<Record<string, string>> = {
   "run/engine-setup.ts": "versions.json: under shared.lock",
   "run/attempt/job.ts": "an empty file of one attempt",
   "config-files.ts": "trusted.json: under shared.lock",
+  "cli/config/set.ts": "a config file: one person's command, read and replaced at once",
   "supervisor/daemon-log.ts": "the log of the daemon: only the process with the daemon's lock writes it",
   "supervisor/daemon.ts": "the daemon's token: under the daemon's lock",
 };
 
-test("every source file that replaces files says how its writers exclude each other", () => {
+test("every source file that replaces files says how its writers take turns", () => {
   const found = readdirSync("src", { recursive: true, encoding: "utf8" })
     .filter((path) => path.endsWith(".ts") && !path.endsWith(".test.ts") && !path.startsWith("demo/"))
     .filter((path) => WRITES.test(readFileSync(join("src", path), "utf8")));

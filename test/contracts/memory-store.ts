@@ -1,4 +1,5 @@
 /** A store in memory for tests: the same verbs and answers as the SQLite one. It passes the same contract. */
+import { withLaterLabel } from "../../src/core/label.ts";
 import type { AttemptRecord, RunRecord } from "../../src/core/records.ts";
 import { checkFence, decideLease, runLeaseKey, unknownRun, type LeaseState } from "../../src/store/lease.ts";
 import type { Document, RunFilter, Store, StoredEvent } from "../../src/store/store.ts";
@@ -46,7 +47,16 @@ export function memoryStore(): Store {
   };
 }
 
-type RunVerb = "createRun" | "getRun" | "findByHandle" | "listRuns" | "unknownRuns" | "saveRun" | "deleteRun";
+type RunVerb =
+  | "createRun"
+  | "getRun"
+  | "findByHandle"
+  | "listRuns"
+  | "listNames"
+  | "unknownRuns"
+  | "saveRun"
+  | "labelRun"
+  | "deleteRun";
 
 function runVerbs(memory: Memory): Pick<Store, RunVerb> {
   const { runs, attempts, leases } = memory;
@@ -72,19 +82,29 @@ function runVerbs(memory: Memory): Pick<Store, RunVerb> {
       );
     },
     async listRuns(filter) {
+      const fitting = sorted(memory, newestFirst(), filter.sort).filter((run) => fits(run, filter));
       return copy(
-        newestFirst()
-          .filter((run) => fits(run, filter))
+        fitting
+          .filter((run) => follows(run, filter.after) && filter.matches?.(copy(run)) !== false)
           .slice(0, filter.limit ?? 50),
       );
+    },
+    async listNames() {
+      return [...new Set([...runs.values()].flatMap(({ name }) => name ?? []))].toSorted(compare);
     },
     async unknownRuns(runIds) {
       return runIds.filter((runId) => !runs.has(runId));
     },
     async saveRun(run, fence) {
       checkFence(leases.get(runLeaseKey(run.runId)), run.runId, fence);
-      if (!runs.has(run.runId)) throw unknownRun(run.runId);
-      runs.set(run.runId, copy(run));
+      const before = runs.get(run.runId);
+      if (before === undefined) throw unknownRun(run.runId);
+      runs.set(run.runId, copy(withLaterLabel(run, before)));
+    },
+    async labelRun(runId, label) {
+      const run = runs.get(runId);
+      if (run === undefined) throw unknownRun(runId);
+      runs.set(runId, copy(withLaterLabel(run, label)));
     },
     async deleteRun(runId) {
       runs.delete(runId);
@@ -95,7 +115,14 @@ function runVerbs(memory: Memory): Pick<Store, RunVerb> {
   };
 }
 
-function attemptVerbs(memory: Memory): Pick<Store, "createAttempt" | "saveAttempt" | "listAttempts"> {
+function follows(run: RunRecord, after: RunFilter["after"]): boolean {
+  if (after === undefined) return true;
+  return (compare(run.createdAt, after.createdAt) || compare(run.runId, after.runId)) < 0;
+}
+
+type AttemptVerb = "createAttempt" | "saveAttempt" | "listAttempts" | "attemptsSince";
+
+function attemptVerbs(memory: Memory): Pick<Store, AttemptVerb> {
   const { runs, attempts, leases } = memory;
   function attemptsOf(runId: string): Map<number, AttemptRecord> {
     const found = attempts.get(runId) ?? new Map<number, AttemptRecord>();
@@ -118,6 +145,17 @@ function attemptVerbs(memory: Memory): Pick<Store, "createAttempt" | "saveAttemp
       checkFence(leases.get(runLeaseKey(attempt.runId)), attempt.runId, fence);
       if (!runs.has(attempt.runId)) throw unknownRun(attempt.runId);
       attemptsOf(attempt.runId).set(attempt.n, copy(attempt));
+    },
+    async attemptsSince(startedAt) {
+      const oldestFirst = [...runs.values()].sort(
+        (a, b) => compare(a.createdAt, b.createdAt) || compare(a.runId, b.runId),
+      );
+      const all = oldestFirst.flatMap(({ runId, handle, agentName }) =>
+        [...(attempts.get(runId)?.values() ?? [])]
+          .sort((a, b) => a.n - b.n)
+          .map((attempt) => ({ handle, agentName, attempt })),
+      );
+      return copy(all.filter(({ attempt }) => attempt.startedAt >= startedAt));
     },
     async listAttempts(runId) {
       return copy([...(attempts.get(runId)?.values() ?? [])].sort((a, b) => a.n - b.n));
@@ -205,12 +243,32 @@ function documentVerbs(memory: Memory): Pick<Store, DocumentVerb> {
   };
 }
 
+function sorted(memory: Memory, newestFirst: readonly RunRecord[], sort: RunFilter["sort"]): RunRecord[] {
+  if (sort === undefined || sort === "created") return [...newestFirst];
+  const recent = newestFirst.toSorted(
+    (a, b) => compare(b.updatedAt, a.updatedAt) || compare(b.runId, a.runId),
+  );
+  if (sort === "updated") return recent;
+  const amount = ({ runId }: RunRecord) =>
+    [...(memory.attempts.get(runId)?.values() ?? [])]
+      .map(({ tokens, startedAt, endedAt }) =>
+        sort === "tokens"
+          ? (tokens?.input ?? 0) + (tokens?.output ?? 0)
+          : (endedAt === null ? Date.now() : Date.parse(endedAt)) - Date.parse(startedAt),
+      )
+      .reduce((sum, one) => sum + one, 0);
+  return recent.toSorted((a, b) => amount(b) - amount(a));
+}
+
 function fits(run: RunRecord, filter: RunFilter): boolean {
-  const { engine, status, cwd, below, subject, name, updatedBefore } = filter;
+  const { engine, status, cwd, cwds, below, subject, name, tags = [], mentions, updatedBefore } = filter;
   return (
     (engine === undefined || run.agentName === engine) &&
     (status === undefined || run.status === status) &&
     (cwd === undefined || run.cwd === cwd) &&
+    (cwds === undefined || cwds.includes(run.cwd)) &&
+    tags.every((tag) => run.tags?.includes(tag) === true) &&
+    (mentions === undefined || JSON.stringify(run).toLowerCase().includes(mentions.toLowerCase())) &&
     (below === undefined || run.cwd.startsWith(`${below}/`)) &&
     (subject === undefined || run.subject === subject) &&
     (name === undefined || run.name === name) &&

@@ -19,6 +19,8 @@ export interface ContractCase {
 export function contractCases(): readonly ContractCase[] {
   const groups = {
     runs: RUNS,
+    labels: LABELS,
+    orders: ORDERS,
     lists: LISTS,
     attempts: ATTEMPTS,
     leases: LEASES,
@@ -34,6 +36,92 @@ export function contractCases(): readonly ContractCase[] {
 async function handles(store: Store, filter: RunFilter): Promise<readonly string[]> {
   return (await store.listRuns(filter)).map(({ handle }) => handle);
 }
+
+const LABELS: Cases = {
+  "a label is changed without a lease, and filters see it": async (store) => {
+    const run = runLike(1, { name: "old", tags: ["a"] });
+    await fill(store, [run]);
+    await hold(store, run);
+    await store.labelRun(run.runId, { name: "new", tags: ["b", "c"], relabelled: 1 });
+    assert.deepEqual(await store.getRun(run.runId), { ...run, name: "new", tags: ["b", "c"], relabelled: 1 });
+    assert.deepEqual(await handles(store, { name: "old" }), []);
+    assert.deepEqual(await handles(store, { name: "new", tags: ["c", "b"] }), [run.handle]);
+    assert.deepEqual(await handles(store, { tags: ["b", "a"] }), []);
+  },
+  "an owner that knows an older label does not undo the later one": async (store) => {
+    const run = runLike(1, { name: "old" });
+    await fill(store, [run]);
+    const fence = await hold(store, run);
+    await store.labelRun(run.runId, { name: "new", relabelled: 1 });
+    await store.saveRun({ ...run, status: "completed" }, fence);
+    assert.deepEqual(await store.getRun(run.runId), {
+      ...run,
+      status: "completed",
+      name: "new",
+      relabelled: 1,
+    });
+    assert.deepEqual(await handles(store, { name: "new" }), [run.handle]);
+  },
+  "an older label changes nothing": async (store) => {
+    const run = runLike(1, { name: "new", relabelled: 2 });
+    await fill(store, [run]);
+    await store.labelRun(run.runId, { name: "old", relabelled: 1 });
+    assert.deepEqual(await store.getRun(run.runId), run);
+  },
+  "a run that is not there has no label": async (store) => {
+    await assert.rejects(
+      store.labelRun(runLike(1).runId, { name: "x", relabelled: 1 }),
+      refused("handle_unknown"),
+    );
+  },
+  "names come once each": async (store) => {
+    await fill(store, [
+      runLike(1, { name: "b" }),
+      runLike(2, { name: NASTY }),
+      runLike(3, { name: "b" }),
+      runLike(4),
+    ]);
+    assert.deepEqual([...(await store.listNames())].toSorted(), ["b", NASTY].toSorted());
+  },
+};
+
+const ORDERS: Cases = {
+  "runs come by their last change": async (store) => {
+    const late = new Date(Date.UTC(2027, 0, 1)).toISOString();
+    await fill(store, [runLike(1, { updatedAt: late }), runLike(2), runLike(3)]);
+    assert.deepEqual(await handles(store, { sort: "updated" }), ["00000001", "00000003", "00000002"]);
+    assert.deepEqual(await handles(store, { sort: "updated", limit: 1 }), ["00000001"]);
+    assert.deepEqual(await handles(store, { sort: "created" }), ["00000003", "00000002", "00000001"]);
+  },
+  "runs come by the tokens and by the time of all their attempts": async (store) => {
+    const [one, two, three] = [runLike(1), runLike(2), runLike(3)];
+    await fill(store, [one, two, three]);
+    const ended = (run: RunRecord, n: number, input: number, seconds: number) =>
+      store.saveAttempt(
+        attemptLike(run, n, {
+          tokens: { input, output: 1 },
+          endedAt: new Date(Date.parse(run.createdAt) + seconds * 1000).toISOString(),
+        }),
+      );
+    await ended(one, 1, 5, 30);
+    await ended(one, 2, 6, 30);
+    await ended(two, 1, 10, 70);
+    assert.deepEqual(await handles(store, { sort: "tokens" }), [one.handle, two.handle, three.handle]);
+    assert.deepEqual(await handles(store, { sort: "duration" }), [two.handle, one.handle, three.handle]);
+  },
+  "several directories, words and a test in code narrow a list before its limit": async (store) => {
+    await fill(store, [
+      runLike(1, { cwd: "/a" }),
+      runLike(2, { cwd: `/${NASTY}`, name: "Cart" }),
+      runLike(3, { cwd: "/c" }),
+    ]);
+    assert.deepEqual(await handles(store, { cwds: ["/a", `/${NASTY}`] }), ["00000002", "00000001"]);
+    assert.deepEqual(await handles(store, { cwds: [] }), []);
+    assert.deepEqual(await handles(store, { mentions: "cArT" }), ["00000002"]);
+    const matches = ({ cwd }: RunRecord) => cwd !== "/c";
+    assert.deepEqual(await handles(store, { matches, limit: 1 }), ["00000002"]);
+  },
+};
 
 const RUNS: Cases = {
   "a run comes back as it was written": async (store) => {
@@ -161,6 +249,17 @@ const LISTS: Cases = {
     assert.equal((await store.listRuns({ limit: Number.POSITIVE_INFINITY })).length, 60);
     assert.equal((await store.listRuns({ limit: 0 })).length, 0);
   },
+  "a list can be read in parts, also between runs of the same moment": async (store) => {
+    const { createdAt } = runLike(9);
+    const runs = [1, 2, 3, 4, 5].map((n) => runLike(n, n < 4 ? { createdAt } : {}));
+    await fill(store, runs);
+    const all = await store.listRuns({});
+    for (const [at, after] of all.entries())
+      assert.deepEqual(await store.listRuns({ after, limit: 2 }), all.slice(at + 1, at + 3));
+    const [first] = all;
+    assert.ok(first);
+    assert.deepEqual(await store.listRuns({ after: first, status: "failed" }), []);
+  },
   "the run id breaks a tie": async (store) => {
     const { createdAt } = runLike(9);
     await fill(store, [runLike(2, { createdAt }), runLike(3, { createdAt }), runLike(1, { createdAt })]);
@@ -257,6 +356,27 @@ const ATTEMPTS: Cases = {
       (await store.listAttempts(run.runId)).map(({ n }) => n),
       [1, 2, 10],
     );
+  },
+  "attempts of all runs since a moment come with the names of their runs, oldest first": async (store) => {
+    const [old, first, second] = [runLike(1), runLike(2, { agentName: NASTY }), runLike(3)];
+    await fill(store, [second, old, first]);
+    for (const run of [second, old, first]) {
+      for (const n of [2, 1]) await store.saveAttempt(attemptLike(run, n, { startedAt: run.createdAt }));
+    }
+    const found = async (since: string) =>
+      (await store.attemptsSince(since)).map(({ handle, agentName, attempt }) => [
+        handle,
+        agentName,
+        attempt.n,
+      ]);
+    assert.deepEqual(await found(first.createdAt), [
+      [first.handle, NASTY, 1],
+      [first.handle, NASTY, 2],
+      [second.handle, "codex", 1],
+      [second.handle, "codex", 2],
+    ]);
+    assert.equal((await found("")).length, 6);
+    assert.deepEqual(await found("2027-01-01T00:00:00.000Z"), []);
   },
   "saving replaces one attempt, within the fence": async (store) => {
     const run = runLike(1);

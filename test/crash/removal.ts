@@ -6,6 +6,8 @@ import { CLI, collect, Sandbox } from "../e2e/sandbox.ts";
 import { gitOf, makeRepository, SAVED, type Way, WAYS } from "../hostile/hidden-work.ts";
 import { type Mounted, MOUNTED } from "../hostile/mounted-work.ts";
 import { NAMESPACE } from "./full-disk.ts";
+import { FaultyIo } from "./io.ts";
+import { killedRemovals } from "./killed-removals.ts";
 import type { Promised, Scale, Verdict } from "./promise.ts";
 
 export const removal: Promised = {
@@ -13,25 +15,38 @@ export const removal: Promised = {
   what: "ways to hide work in a worktree",
   wrong: "let a removal destroy it, or kept a safe worktree",
   means:
-    "`rm` and `prune` keep a worktree whose files or commits are not provably elsewhere, in every way of hiding them that the test knows; they remove a worktree without such work; they never remove files behind a mount point, not even with `--discard-work`",
+    "`rm` and `prune` keep a worktree whose files or commits are not provably elsewhere, in every way of hiding them that the test knows; they move a worktree without such work to the trash, with every file; killed at any durable call, they leave it whole at its place or in the trash; they never remove files behind a mount point, not even with `--discard-work`",
   check,
 };
 
 interface Try {
-  readonly way: Way;
+  readonly way: Pick<Way, "name">;
   readonly judge: () => Promise<string | null>;
 }
 
+/** Of the durable calls of a removal, one in so many is tried. */
+const KILL_STEP = { short: 24, whole: 1 } as const;
+
 async function check({ short, seed, progress }: Scale): Promise<Verdict> {
+  const io = FaultyIo.open();
+  using _ = typeof io === "string" ? null : io;
+  const step = KILL_STEP[short ? "short" : "whole"];
+  const killed = typeof io === "string" ? [] : await killedRemovals(io, { step, first: seed });
   const canMount = spawnSync("unshare", [...NAMESPACE, "mount", "-t", "tmpfs", "tmpfs", "/mnt"]).status === 0;
   const all: Try[] = [
     ...WAYS.map((way) => ({ way, judge: () => tryWay(way, false) })),
     ...SAVED.map((way) => ({ way, judge: () => tryWay(way, true) })),
     ...(canMount ? MOUNTED : []).map((way) => ({ way, judge: () => tryMounted(way) })),
   ];
-  // Of the short selection each third comes with every third seed.
-  const queue = all.filter((_try, at) => !short || at % 3 === seed % 3);
-  const untried = canMount ? [] : ["mount points: no namespace is allowed here in which one can be made"];
+  // Of the short selection each sixth comes with every sixth seed.
+  const queue = [
+    ...all.filter((_try, at) => !short || at % 6 === seed % 6),
+    ...killed.map(({ name, judge }): Try => ({ way: { name }, judge })),
+  ];
+  const untried = [
+    ...(canMount ? [] : ["mount points: no namespace is allowed here in which one can be made"]),
+    ...(typeof io === "string" ? [io] : []),
+  ];
   const tried = queue.length;
   const broken: string[] = [];
   const work = async () => {
@@ -42,7 +57,14 @@ async function check({ short, seed, progress }: Scale): Promise<Verdict> {
     }
   };
   await Promise.all([work(), work(), work()]);
-  return { tried, broken, untried, figures: short ? {} : { "states that must be removable": SAVED.length } };
+  return {
+    tried,
+    broken,
+    untried,
+    figures: short
+      ? {}
+      : { "states that must be removable": SAVED.length, "killed removals and restores": killed.length },
+  };
 }
 
 async function tryWay(way: Way, isSaved: boolean): Promise<string | null> {
@@ -59,12 +81,17 @@ async function tryWay(way: Way, isSaved: boolean): Promise<string | null> {
     return JSON.stringify([listing(tree), beside]);
   };
   const before = work();
+  const files = JSON.stringify(listing(tree));
   const pruned = await box.json(["prune", "--older-than", "1ms", "--dry-run"]);
   const wouldGo = JSON.stringify(pruned["removed"] ?? []).includes(started["handle"]);
   if (wouldGo !== isSaved)
     return `prune --dry-run would ${wouldGo ? "remove" : "keep"} it: ${JSON.stringify(pruned)}`;
   const { code, stderr } = await box.run(["rm", started["handle"]]);
-  if (isSaved) return code === 0 && !existsSync(tree) ? null : `rm kept it (exit ${code}): ${stderr}`;
+  if (isSaved) {
+    if (code !== 0 || existsSync(tree)) return `rm kept it (exit ${code}): ${stderr}`;
+    const kept = listing(join(box.state, "trash", started["runId"], "worktree"));
+    return JSON.stringify(kept) === files ? null : "the trash lacks files of the worktree";
+  }
   if (code !== 8 || !stderr.includes("--discard-work")) return `rm: exit ${code}: ${stderr}`;
   return work() === before ? null : "files are gone";
 }

@@ -21,6 +21,7 @@ import { descendants } from "./descendants.ts";
 import { kills } from "./kills.ts";
 import { leases } from "./leases.ts";
 import { removal } from "./removal.ts";
+import { schedules } from "./schedules.ts";
 import { tapes } from "./tapes.ts";
 import { widening } from "./widening.ts";
 import { writers } from "./writers.ts";
@@ -46,6 +47,7 @@ const PROMISES: readonly Promised[] = [
   widening,
   repositoryPrograms,
   writers,
+  schedules,
 ];
 
 const SHOWN = 20;

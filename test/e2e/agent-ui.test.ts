@@ -109,3 +109,38 @@ test("a closed UI is dead, not idle, and its on_dead answers", async () => {
   const { view } = await box.shown(id, "asking", (shown) => shown.view.decision !== null);
   expect(view.state).toBe("dead");
 });
+
+interface Waited {
+  readonly for: string;
+  readonly runs: readonly {
+    readonly handle: string;
+    readonly status: string;
+    readonly met: boolean;
+    readonly decision: string | null;
+    readonly exitCode: number;
+  }[];
+}
+
+test("wait --for idle returns once the agent stands at its prompt", async () => {
+  await using box = new AgentBox();
+  box.runbook(ui("hello @@wait:1500", 'on_idle = { action = "escalate", cooldown = "1h" }'));
+  const handle = await box.start("ui");
+  const waited = await box.json<Waited>(["wait", handle, "--for", "idle", "--timeout", "50s"]);
+  expect(waited).toMatchObject({
+    for: "idle",
+    runs: [{ handle, status: "idle", met: true, decision: null, exitCode: 0 }],
+  });
+  expect(box.messages()).toEqual(["hello @@wait:1500"]);
+});
+
+test("wait --for decision names the question, and fails for a run that ended without one", async () => {
+  await using box = new AgentBox();
+  box.runbook(ui("hello @@ask:pwd", 'on_idle = "done"'));
+  const handle = await box.start("ui");
+  const waited = await box.json<Waited>(["wait", handle, "--for", "decision", "--timeout", "50s"]);
+  expect(waited).toMatchObject({ for: "decision", runs: [{ handle, met: true, exitCode: 0 }] });
+  expect(waited.runs[0]?.decision).toBe((await box.show(handle)).view.decision);
+  const ended = await box.json<{ handle: string }>(["start", "demo", "hello"]);
+  const none = await box.run(["wait", ended.handle, "--for", "decision", "--json"]);
+  expect([none.code, JSON.parse(none.stdout)]).toMatchObject([1, { runs: [{ met: false, decision: null }] }]);
+});

@@ -145,7 +145,7 @@ test("a program that fails at once is reported with its exit code, and its missi
   expect(code).toBe(1);
   expect(stdout).toMatch(/^ {2}a start names .* broke .*codex ended with exit code 3/m);
   expect(stdout).toMatch(
-    /^ {2}every kind of line it prints is understood +not checked +it printed no line$/m,
+    /^ {2}Reprise understands every kind of output line +not checked +it printed no line$/m,
   );
 });
 
@@ -159,7 +159,7 @@ test("a flood of unknown lines is one line of the table", async () => {
   expect({ code, trace: stderr.includes("Error") }).toEqual({ code: 1, trace: false });
   const text = 'codex printed a kind of line that Reprise does not know (flood): {"type":"flood"}';
   expect(stdout).toContain(`broke        ${text}; `);
-  expect(stdout).toContain(`is understood             new          ${text}\n`);
+  expect(stdout).toContain(`every kind of output line           new          ${text}\n`);
 });
 
 test.each([
@@ -240,7 +240,7 @@ test.each([
   [["--certify", "mine"], 6, "it is an engine of your config"],
   [["--certify", "gemini"], 6, 'Gemini CLI cannot be run: "/nowhere/gemini" is not an executable program'],
   [["--certify", "codex", "claude"], 2, "Too many arguments"],
-  [["--certify", "--rebuild-index"], 2, "exclude each other"],
+  [["--certify", "--rebuild-index"], 2, "Give --rebuild-index or --certify, not both"],
   [["codex"], 2, "reprise doctor --certify codex"],
 ])("certify refuses %j", async (args, expected, text) => {
   using box = new Clinic();

@@ -123,7 +123,7 @@ describe("a run without a terminal", () => {
     await until("it lives", () => existsSync(join(directory, "attempts/1/meta.json")));
     const result = await box.run(["attach", handle]);
     expect(result.code).toBe(4);
-    expect(result.stderr).toMatch(/works in another terminal \(pid \d+\)/);
+    expect(result.stderr).toMatch(/runs in another terminal \(pid \d+\)/);
     child.kill("SIGKILL");
     await done;
   });

@@ -233,7 +233,7 @@ test("doctor advises no rebuild for a run directory that has no record and is no
     `attention: ${directory} cannot be used, and the index does not have it: it has no run.json → look at it (ls -lA '${directory}'), and move what you do not want here elsewhere`,
   ]);
   const { stderr } = await own.run(["doctor", "--rebuild-index"]);
-  expect(stderr).toBe(`reprise: warning: ${directory} was left out: it has no run.json.\n`);
+  expect(stderr).toBe(`reprise: warning: skipped ${directory}: it has no run.json.\n`);
 });
 
 test.each([

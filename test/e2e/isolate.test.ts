@@ -52,6 +52,29 @@ describe("dir", () => {
 });
 
 describe("worktree", () => {
+  test("the summary names the changed files and commands that really merge them", async () => {
+    const { stderr } = await box.run(["start", "demo", "hello @@write:new.txt", "--isolate", "worktree"], {
+      cwd: repository,
+    });
+    expect(stderr).toMatch(/^changes {2}1 file: new\.txt {3}\(reprise diff [0-9a-f]{8}\)$/m);
+    const command = (name: string) => new RegExp(`^${name} +(.*)$`, "m").exec(stderr)?.[1] ?? "false";
+    const shell = (text: string, cwd: string) =>
+      spawnSync("sh", ["-c", text], {
+        cwd,
+        env: box.env({
+          GIT_AUTHOR_NAME: "t",
+          GIT_AUTHOR_EMAIL: "t@example.org",
+          GIT_COMMITTER_NAME: "t",
+          GIT_COMMITTER_EMAIL: "t@example.org",
+        }),
+        encoding: "utf8",
+      });
+    expect(shell(`${command("commit")} -q -m work`, repository)).toMatchObject({ status: 0 });
+    expect(shell(command("merge"), repository)).toMatchObject({ status: 0 });
+    expect(readFileSync(join(repository, "new.txt"), "utf8")).toContain("hello");
+    git(repository, "reset", "-q", "--hard", "HEAD~1");
+  });
+
   test("is made of the repository's commit, and the repository itself stays unchanged", async () => {
     writeFileSync(join(repository, "untracked.txt"), "mine\n");
     const status = git(repository, "status", "--porcelain");

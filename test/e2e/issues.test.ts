@@ -245,7 +245,7 @@ describe("--strict", () => {
     using box = new IssueBox();
     const help = (await box.run(["issues", "run", "--help"])).stdout.replace(/\s+/g, " ");
     expect(help).toContain(
-      "Scope & Ordering: -r, --resume Prioritize in_progress issues AND attempt to resume their prior sessions --strict With --resume: fail issues that have no prior session to resume",
+      "Scope & Ordering: -r, --resume Prioritize in_progress issues AND attempt to resume their prior sessions --strict with --resume: fail issues that have no prior session to resume",
     );
   });
 });

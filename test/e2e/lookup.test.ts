@@ -87,7 +87,7 @@ describe("list", () => {
     [["--limit", "1e309"], "whole number from 1 to 10000"],
     [["--limit", "0x10"], "whole number from 1 to 10000"],
     [["--limit", "99999999999"], "whole number from 1 to 10000"],
-    [["--limit", "1", "--limit", "2"], "given twice"],
+    [["--limit", "1", "--limit", "2"], "Give it once"],
     [["--status", "intrrupted"], "running, completed, failed, interrupted"],
     [["--engine", "../../bin/sh"], "is not an engine"],
     [["--engine", ""], "empty"],
@@ -134,7 +134,7 @@ describe("show", () => {
     const { code, stdout } = await box.run(["show", handle]);
     expect(code).toBe(0);
     expect(stdout).toContain(
-      `proof: asked for ${session}, the engine reported ${session}: the same conversation`,
+      `same conversation: Reprise asked for ${session}, and the engine reported ${session}`,
     );
     expect(stdout).toContain(`directory  ${directory}`);
     expect(stdout).toContain(
@@ -370,11 +370,19 @@ describe("rm and prune", () => {
     expect(git("worktree", "list").trim().split("\n")).toHaveLength(3);
     expect(await box.run(["rm", clean.handle, dirty.handle])).toMatchObject({
       code: 10,
-      stdout: `Removed run ${clean.handle}.\n`,
+      stdout: expect.stringMatching(
+        new RegExp(
+          `^Removed run ${clean.handle}\\.\\nIt is kept for 30 days .* reprise rm --restore ${clean.handle}\\n$`,
+        ),
+      ),
       stderr: expect.stringContaining("uncommitted work"),
     });
     expect(await box.run(["rm", dirty.handle, "--discard-work"])).toMatchObject({ code: 0 });
-    expect(git("worktree", "list").trim().split("\n")).toHaveLength(1);
+    // The removed one is in the trash, and git protects its objects.
+    expect(git("worktree", "list").trim().split("\n")).toEqual([
+      expect.stringContaining(repository),
+      expect.stringMatching(/\/trash\/.* locked$/),
+    ]);
   });
 
   test("remove old runs and name the kept ones", async () => {
@@ -389,7 +397,7 @@ describe("rm and prune", () => {
       expect(await own.run(["prune", "--older-than", none])).toMatchObject({
         code: 2,
         stdout: "",
-        stderr: expect.stringContaining("It is longer than zero"),
+        stderr: expect.stringContaining("Must be longer than zero"),
       });
     }
     expect(await own.json(["prune", "--older-than", "30d"])).toEqual({
@@ -397,6 +405,9 @@ describe("rm and prune", () => {
       dryRun: false,
       removed: [],
       skipped: [],
+      kept: [],
+      emptied: [],
+      trashFailed: [],
     });
     const dry = await own.json(["prune", "--older-than", "1ms", "--dry-run"]);
     expect((dry["removed"] as { handle: string }[]).map((run) => run.handle)).toEqual([one["handle"]]);
@@ -534,43 +545,6 @@ describe("explain", () => {
       stdout: "",
       stderr: expect.stringContaining(says),
     });
-  });
-});
-
-describe("completion", () => {
-  test("of bash covers commands, options, engines and handles", async () => {
-    const { handle } = await start("one");
-    const { code, stdout: script } = await box.run(["completion", "bash"]);
-    expect(code).toBe(0);
-    box.program("reprise", `exec '${process.execPath}' '${CLI}' "$@"`);
-    const complete = (...words: string[]) => {
-      const set = `COMP_WORDS=(${words.map((word) => `'${word}'`).join(" ")}); COMP_CWORD=${words.length - 1}; _reprise; printf '%s\\n' "\${COMPREPLY[@]}"`;
-      return spawnSync("bash", ["-c", `${script}\n${set}`], {
-        encoding: "utf8",
-        env: box.env(),
-        cwd: box.cwd,
-      })
-        .stdout.split("\n")
-        .filter(Boolean);
-    };
-    expect(complete("reprise", "res")).toEqual(["resume"]);
-    expect(complete("reprise", "start", "o")).toEqual(["opencode"]);
-    expect(complete("reprise", "show", handle.slice(0, 6))).toEqual([handle]);
-    expect(complete("reprise", "list", "--st")).toEqual(["--status"]);
-    expect(complete("reprise", "list", "--status", "int")).toEqual(["interrupted"]);
-    expect(complete("reprise", "pipeline", "ca")).toEqual(["cancel"]);
-    expect(complete("reprise", "pipeline", "run", "--v")).toEqual(["--var"]);
-    expect(complete("reprise", "agent", "show", handle.slice(0, 6))).toEqual([handle]);
-  });
-
-  test("exists for the other shells, and for no unknown one", async () => {
-    expect((await box.run(["completion", "zsh"])).stdout).toMatch(/^#compdef reprise\n/);
-    expect((await box.run(["completion", "fish"])).stdout).toContain("complete -c reprise");
-    expect(await box.run(["completion", "fishs"])).toMatchObject({
-      code: 2,
-      stderr: expect.stringContaining("Did you mean fish"),
-    });
-    expect(await box.run(["completion"])).toMatchObject({ code: 2 });
   });
 });
 

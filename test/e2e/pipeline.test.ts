@@ -341,7 +341,7 @@ test.each([
   [["pipeline", "show", "ffffffff"], 3, /There is no pipeline "ffffffff"/],
   [["pipeline", "cancel", "../../x"], 2, /is not a pipeline's id/],
   [["pipeline", "resume"], 2, /Which pipeline\?/],
-  [["decisions", "show", "ffffffff-1"], 3, /There is no decision "ffffffff-1"/],
+  [["decisions", "show", "ffffffff-1"], 3, /No decision matches "ffffffff-1"/],
   [["decisions", "resolve"], 2, /Which decision\?/],
   [["decisions", "resolve", "ffffffff-1", "1", "-m", " "], 2, /The message argument is empty/],
   [["status", "--watch", "--json"], 2, /not both/],
@@ -359,14 +359,14 @@ describe.skipIf(!HAS_TMUX)("on a terminal", () => {
     const id = await box.start("fixer");
     using screen = new Screen(box, { cols: 90, rows: 12 });
     screen.type("reprise status --watch; echo ENDED $?");
-    await screen.shows(new RegExp(`${id} +fixer +working`));
+    await screen.shows(new RegExp(`${id} +agent fixer +\\S+ +working`));
     expect(screen.facts("#{alternate_on} #{cursor_flag}")).toBe("1 0");
     kill(await agentPid(box));
-    await screen.shows(`asks you: reprise decisions show ${id}-`);
+    await screen.shows(new RegExp(`${id}-\\d+ +decision .* asks`));
     screen.resize(50, 12);
-    await screen.shows(new RegExp(`^ {4}reprise decisions show ${id}-\\d+$`, "m"));
+    await screen.shows(new RegExp(`${id}-\\d+ +dec.* asks +`));
     // One frame, however often it was drawn.
-    expect(screen.text().match(/AGENT +NAME/g)).toHaveLength(1);
+    expect(screen.text().match(/HANDLE +WHAT/g)).toHaveLength(1);
     screen.key("C-c");
     await screen.shows(/^ENDED 0$/m);
     expect(screen.facts("#{alternate_on} #{cursor_flag}")).toBe("0 1");

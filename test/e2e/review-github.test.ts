@@ -68,7 +68,7 @@ describe("a pull request", () => {
     const outside = await box.review(["42", "--export", "jsonl"], { cwd: box.home });
     expect([outside.code, outside.stderr]).toEqual([
       2,
-      expect.stringContaining("no clone with a GitHub remote"),
+      expect.stringContaining("not a clone with a GitHub remote"),
     ]);
     const branch = await ask(["--export", "jsonl"]);
     expect([branch.code, branch.stderr]).toEqual([

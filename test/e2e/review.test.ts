@@ -376,7 +376,9 @@ describe("an interrupted session", () => {
     expect(box.sidecars().map(({ status }) => status)).toEqual(["interrupted"]);
     // The fresh one is refused by the same cue, so the output shows that it was tried.
     const auto = await box.cued(cue);
-    expect(auto.stderr).toMatch(/warning: The session cannot be resumed: .*\. A fresh one is started\./);
+    expect(auto.stderr).toMatch(
+      /warning: The session cannot be resumed: .*\. Reprise starts a new session\./,
+    );
     expect(box.sidecars()).toHaveLength(2);
   });
 
@@ -389,7 +391,7 @@ describe("an interrupted session", () => {
   test("refused because it is lost is reported once, and not tried again", async () => {
     await box.cued(INTERRUPTED);
     const lost = await box.cued("refuse:thread:lost");
-    expect(lost.stderr).toMatch(/cannot be resumed: .*no rollout found.*\. A fresh one is started\./);
+    expect(lost.stderr).toMatch(/cannot be resumed: .*no rollout found.*\. Reprise starts a new session\./);
     const next = await box.fromFile([]);
     expect([next.code, next.stderr]).toEqual([0, expect.not.stringContaining("cannot be resumed")]);
     expect(box.sidecars().map(({ status }) => status)).toEqual(["failed", "failed", "completed"]);
@@ -520,7 +522,7 @@ describe("damaged files", () => {
   test("a missing transcript starts over, with a note", async () => {
     rmSync(sidecar().replace(".session.json", ".jsonl"));
     expect((await box.fromFile()).code).toBe(0);
-    expect(remarks("note")).toMatchObject([{ text: "the transcript of what came before was missing" }]);
+    expect(remarks("note")).toMatchObject([{ text: "the earlier transcript is missing" }]);
   });
 
   test("a transcript that was cut off continues on a new line", async () => {

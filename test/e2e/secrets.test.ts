@@ -192,7 +192,7 @@ test("the secrets of an attempt whose record is gone are unknown", async () => {
   expect(refused).toMatchObject({ code: 8, stdout: "", stderr: expect.stringContaining("record") });
   const file = join(own.root, "lost.tar.gz");
   const { files, leftOut } = await own.json(["export", handle, "--output", file]);
-  expect(leftOut).toEqual([expect.stringContaining("Attempt 1: its log was left out")]);
+  expect(leftOut).toEqual([expect.stringContaining("Attempt 1: its log is omitted")]);
   expect(files).not.toContain("attempts/1/output.txt");
 });
 

@@ -1,6 +1,6 @@
 /** On a real terminal: the readable live view, Ctrl-C, and the engine's own UI, recorded and continued. */
-import { existsSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Sandbox, until } from "./sandbox.ts";
 import { HAS_TMUX, Screen } from "./screen.ts";
@@ -53,6 +53,22 @@ describe.skipIf(!HAS_TMUX)("the live view", () => {
     expect(lines.slice(9)).toEqual(["ENDED 0", expect.any(String)]);
     expect(text).not.toMatch(/\[\d*[mKJ]|attempt 1|\u001b/);
     expect(screen.painted()).toContain("\u001b[36m⚙ grep");
+  });
+
+  test("the bell rings at the end if the config asks for it", async () => {
+    const config = join(box.home, ".config/reprise/config.toml");
+    mkdirSync(dirname(config), { recursive: true });
+    const rings = async (text: string) => {
+      writeFileSync(config, text);
+      const { code } = await screen.command("script -qec 'reprise start demo hello' typescript");
+      expect(code).toBe(0);
+      return readFileSync(join(box.cwd, "typescript"), "latin1").includes("\u0007");
+    };
+    try {
+      expect([await rings("[notify]\nbell = true\n"), await rings("")]).toEqual([true, false]);
+    } finally {
+      rmSync(config);
+    }
   });
 
   test("shows native output with --raw, no colour with NO_COLOR and TERM=dumb, and a failure at the end", async () => {

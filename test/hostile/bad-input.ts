@@ -24,12 +24,13 @@ export const badInput: Promised = {
 const LANES = 2;
 const WORST_MS = 20_000;
 
-async function check({ progress }: Scale): Promise<Verdict> {
+async function check({ short, seed, progress }: Scale): Promise<Verdict> {
   const rows = [...refusedRows, ...fileRows].map((row): Trial => ({
     name: row.name,
     attempt: (ground) => judged(row, ground),
   }));
-  const waiting = [...rows, ...trials];
+  // Of the short selection each third comes with every third seed.
+  const waiting = [...rows, ...trials].filter((_trial, at) => !short || at % 3 === seed % 3);
   const tried = waiting.length;
   const broken: string[] = [];
   await Promise.all(

@@ -480,7 +480,7 @@ const LINKS: readonly Way[] = [
 
 /** Ways to take a submodule out of the checkout; git keeps its repository. */
 const AWAY: Readonly<Record<string, (git: Ground["git"], tree: string) => void>> = {
-  "was deinitialised": (git, tree) => void git(tree, "submodule", "deinit", "-q", "-f", "module"),
+  "was deinitialized": (git, tree) => void git(tree, "submodule", "deinit", "-q", "-f", "module"),
   "was removed": (git, tree) => {
     git(tree, "switch", "-q", "-c", `without-${Date.now()}`);
     git(tree, "rm", "-q", "-f", "module");
@@ -533,7 +533,7 @@ const SUBMODULES: readonly Way[] = [
       away(git, tree);
     }),
   ]),
-  inSubmodule("a staged file in a submodule that was deinitialised", (module, { git, tree }) => {
+  inSubmodule("a staged file in a submodule that was deinitialized", (module, { git, tree }) => {
     writeFileSync(join(module, "part.txt"), "work\n");
     git(module, "add", "-A");
     git(tree, "submodule", "deinit", "-q", "-f", "module");
@@ -619,12 +619,12 @@ const NESTED: readonly Way[] = [
     ground.git(inner, "-c", "protocol.file.allow=always", "submodule", "update", "-q", "--init");
     commitIn(join(inner, "module"), ground);
   }),
-  belowIgnored("a commit in a submodule of a clone that was deinitialised", clone, (inner, ground) => {
+  belowIgnored("a commit in a submodule of a clone that was deinitialized", clone, (inner, ground) => {
     ground.git(inner, "-c", "protocol.file.allow=always", "submodule", "update", "-q", "--init");
     commitIn(join(inner, "module"), ground);
     ground.git(inner, "submodule", "deinit", "-q", "-f", "module");
   }),
-  belowIgnored("a commit in a deinitialised submodule of a worktree", linked, (inner, ground) => {
+  belowIgnored("a commit in a deinitialized submodule of a worktree", linked, (inner, ground) => {
     ground.git(inner, "-c", "protocol.file.allow=always", "submodule", "update", "-q", "--init");
     commitIn(join(inner, "module"), ground);
     ground.git(inner, "submodule", "deinit", "-q", "-f", "module");
@@ -728,7 +728,7 @@ export const SAVED: readonly Way[] = [
   },
   { name: "a submodule as it was", hide: (ground) => void submodule(ground) },
   {
-    name: "a submodule as it was, deinitialised",
+    name: "a submodule as it was, deinitialized",
     hide: (ground) => {
       submodule(ground);
       ground.git(ground.tree, "submodule", "deinit", "-q", "-f", "module");

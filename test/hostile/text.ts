@@ -24,7 +24,7 @@ export const text: Promised = {
 };
 
 const FULL = 100_000;
-const SHORT = 4_000;
+const SHORT = 2_000;
 const LANES = 2;
 const WORST_MS = 60_000;
 /** How many of the corpus the emulator must notice, or it could not fail. */

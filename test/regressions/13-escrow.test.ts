@@ -108,7 +108,7 @@ describe("a session that was deleted in its first turn", () => {
     await until("the file is back", () => existsSync(file));
     expect(readFileSync(file, "utf8")).toContain("4711");
     await box.run(["stop", handle]);
-    expect((await ended).stderr).toContain("deleted while the agent worked; Reprise put it back");
+    expect((await ended).stderr).toContain("deleted while the agent worked; Reprise restored it");
     const again = await resumed(handle);
     expect(again).toMatchObject({ ok: true, receipt: { restoredFromEscrow: false } });
     expect(again["text"]).toContain("4711");
@@ -119,12 +119,12 @@ describe("a session that was deleted in its first turn", () => {
     await linked(runDirectory);
     rmSync(file);
     const meta = join(runDirectory, "attempts/1/meta.json");
-    const isNoted = () => readFileSync(meta, "utf8").includes("Reprise put it back");
+    const isNoted = () => readFileSync(meta, "utf8").includes("Reprise restored it");
     await until("the file is back, and that is recorded", () => existsSync(file) && isNoted(), 5_000);
     child.kill("SIGKILL");
     await ended;
     const { history } = await box.json(["show", handle]);
-    expect(history[0].diagnostics).toContainEqual(expect.stringContaining("Reprise put it back"));
+    expect(history[0].diagnostics).toContainEqual(expect.stringContaining("Reprise restored it"));
     expect((await resumed(handle))["text"]).toContain("4711");
   });
 

@@ -153,7 +153,7 @@ describe("a fork", () => {
     expect(stderr).not.toContain("the engine reported");
     const fork = /^handle {3}([0-9a-f]{8})/m.exec(stderr)?.[1] ?? "";
     const { stdout } = await own.run(["show", fork]);
-    expect(stdout).toMatch(/a copy of .*, which the engine's store has by the new id/);
+    expect(stdout).toMatch(/a copy of .*, which the engine's store has under the new id/);
     expect(stdout).not.toContain("the engine reported");
   });
 

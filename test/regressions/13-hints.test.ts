@@ -77,7 +77,8 @@ describe("words of other tools", () => {
     [["--here", "list"], "`reprise list --here`"],
     [["agent", "kill", "1a2b"], "`reprise agent stop 1a2b`"],
     [["pipeline", "stop", "1a2b"], "`reprise pipeline cancel 1a2b`"],
-    [["help", "run"], "`reprise start`"],
+    [["help", "run"], "`reprise help runs`"],
+    [["help", "launch"], "`reprise start`"],
   ])("such as %j get the command to type", async (args, line) => {
     const result = await box.run(args);
     expect(result).toMatchObject({

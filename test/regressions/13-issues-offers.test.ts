@@ -65,7 +65,7 @@ test("a batch with --strict offers the command without it for issues that can on
   expect(strict).toMatchObject({ exitCode: 10, issues: [{ id: "a", state: "failed" }] });
   expect(strict["resume"]).toBe("reprise issues run --resume --engine demo");
   expect(strict["byHand"]).toBe(
-    "Without --strict, an issue whose conversation cannot go on begins a new one.",
+    "Without --strict, an issue whose conversation cannot continue begins a new one.",
   );
   expect((await box.json(["issues", "status"]))["resume"]).toBe(strict["resume"]);
   expect((await box.json(["issues", "show", "a"]))["resume"]).toBe(strict["resume"]);

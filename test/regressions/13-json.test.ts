@@ -51,6 +51,7 @@ beforeAll(async () => {
     RUN: await started("hello"),
     OTHER: await started("hello"),
     GONE: "ffffffff",
+    LATER: await started("hello"),
     HANGING: await box.start("hanging"),
     AGENT: await box.start("worker"),
     ENDED: await box.start("hanging"),
@@ -58,6 +59,7 @@ beforeAll(async () => {
     SLOW: await begun("pipeline", "run", "slow", "--trust-cwd"),
   };
   await box.run(["agent", "stop", names["ENDED"] ?? ""]);
+  await box.json(["resume", names["LATER"] ?? "", "--at", "+5h", "go on"]);
   await box.shown(names["AGENT"] ?? "", "asking", ({ view }) => view.decision !== null);
 }, 120_000);
 afterAll(async () => {
@@ -90,6 +92,18 @@ const WALK: Record<string, Walk> = {
   logs: { good: null, bad: ["logs", "--attempt", "0", "RUN"], exit: 2 },
   export: unknown(["export", "RUN"], ["export"]),
   stop: unknown(["stop", "RUN"], ["stop"]),
+  wait: unknown(["wait", "RUN"], ["wait"]),
+  search: { good: ["search", "hello"], bad: ["search"], exit: 2 },
+  // The sandbox is not a repository.
+  diff: { good: null, bad: ["diff", "GONE"], exit: 3 },
+  usage: { good: ["usage"], bad: ["usage", "--by", "nonsense"], exit: 2 },
+  replay: { good: null, bad: ["replay", "RUN"], exit: 2 },
+  rename: { good: ["rename", "RUN", "renamed"], bad: ["rename", "GONE", "renamed"], exit: 3 },
+  tag: { good: ["tag", "RUN", "+night"], bad: ["tag", "GONE", "+night"], exit: 3 },
+  "scheduled list": { good: ["scheduled", "list"], bad: ["scheduled", "list", "--frob"], exit: 2 },
+  "scheduled cancel": unknown(["scheduled", "cancel", "LATER"], ["scheduled", "cancel"]),
+  // No desktop, command or webhook: it says so and exits with 1.
+  "notify test": { good: null, bad: ["notify", "test", "now"], exit: 2 },
   rm: unknown(["rm", "OTHER"], ["rm"]),
   prune: { good: ["prune", "--older-than", "300d"], bad: ["prune"], exit: 2 },
   adopt: { good: ["adopt"], bad: ["adopt", "nonsense"], exit: 2 },
@@ -173,6 +187,16 @@ const WALK: Record<string, Walk> = {
   doctor: { good: null, bad: ["doctor", "--certify", "nonsense"], exit: 2 },
   explain: { good: ["explain", "--engine", "codex"], bad: ["explain"], exit: 2 },
   demo: { good: ["demo"], bad: ["demo", "--frob"], exit: 2 },
+  init: { good: ["init", "--dry-run"], bad: ["init", "--frob"], exit: 2 },
+  "config path": { good: ["config", "path"], bad: ["config", "path", "now"], exit: 2 },
+  "config check": { good: ["config", "check"], bad: ["config", "check", "now"], exit: 2 },
+  "config get": { good: ["config", "get", "escrow"], bad: ["config", "get", "nonsense"], exit: 2 },
+  "config set": {
+    good: ["config", "set", "escrow", "256"],
+    bad: ["config", "set", "nonsense", "1"],
+    exit: 2,
+  },
+  "config edit": { good: null, bad: ["config", "edit"], exit: 2 },
   completion: { good: null, bad: ["completion", "bash"], exit: 2 },
 };
 

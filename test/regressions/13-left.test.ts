@@ -163,7 +163,7 @@ test("a review whose session was cut is refused with what to type, stays offered
     expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining(restore) });
     expect(box.sidecars()).toMatchObject([{ status: "interrupted", handle }]);
     expect(refused.stderr).toContain(
-      "The session is kept. To begin a fresh one instead, add: --resume never",
+      "The session is kept. To start a new session instead, add: --resume never",
     );
   }
   expect(await box.run(typed(restore))).toMatchObject({ code: 0 });

@@ -27,7 +27,7 @@ test("resume --json, the receipt and show name the loss", async () => {
   expect(resumed["diagnostics"]).toContain(LOSS);
   expect(resumed["receipt"]).toMatchObject({ restoredFromEscrow: true, lacks: [LOSS] });
   const { stdout } = await box.run(["show", handle]);
-  expect(stdout).toContain("the run's copy of it was put back first; the copy is older than attempt 2");
+  expect(stdout).toContain("Reprise restored the run's copy of it first; the copy is older than attempt 2");
 });
 
 test("agent resume, its --json, agent show and the agent's events name the loss", async () => {
@@ -38,7 +38,7 @@ test("agent resume, its --json, agent show and the agent's events name the loss"
   await lose(box, id);
   const { stdout } = await box.run(["agent", "resume", id]);
   expect(stdout).toContain(`resumed ${id}: `);
-  expect(stdout).toContain(`the run's copy was put back; ${LOSS}`);
+  expect(stdout).toContain(`Reprise restored the run's copy; ${LOSS}`);
   const shown = await box.shown(
     id,
     "resumed",

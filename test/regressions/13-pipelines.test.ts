@@ -57,7 +57,7 @@ step = [{ name = "one", agent = "worker", on_done = "done" }]
   await box.run(["daemon", "stop"]);
   const stopped = await box.run(["agent", "stop", agent]);
   expect(stopped.stdout).toContain(
-    `has stopped, and pipeline ${id} fails with it. Bring both back: reprise pipeline resume ${id}`,
+    `has stopped, and pipeline ${id} fails with it. Resume both: reprise pipeline resume ${id}`,
   );
   expect((await box.run(["agent", "rm", agent])).code).toBe(0);
   const again = await box.run(["pipeline", "resume", id]);

@@ -105,6 +105,6 @@ test("an agent whose engine refused its options is not reported as lost, and say
   const stopped = await box.run(["agent", "stop", id]);
   expect(stopped.stdout).not.toContain("agent resume");
   expect(stopped.stdout).toMatch(
-    /cannot be brought back: .* refused its command line .*`reprise agent run worker`/,
+    /cannot be resumed: .* refused its command line .*`reprise agent run worker`/,
   );
 });

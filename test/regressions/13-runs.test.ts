@@ -104,7 +104,7 @@ describe("a UI that was closed before its first message", () => {
     const { error } = await own.json(["resume", "--last", "what?"]);
     expect(error).toMatchObject({
       code: "handle_unknown",
-      message: expect.stringContaining("closed before anything was said"),
+      message: expect.stringContaining("has a conversation to continue"),
     });
   });
 });

@@ -18,7 +18,7 @@ test("on_dead acts on a custom engine that was killed after a line on stderr", a
   );
   expect(attempts[0]?.outcome).toMatchObject({
     result: "interrupted",
-    reason: "the agent was ended by SIGKILL",
+    reason: "the agent was killed by SIGKILL",
   });
   expect(attempts[0]?.outcome).not.toHaveProperty("trouble");
   expect(attempts[1]?.kind).toBe("resume");

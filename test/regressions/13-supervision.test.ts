@@ -137,7 +137,7 @@ test("a damaged conversation is not offered for continuation, and no command is 
   expect(listed).toContain(" …");
 
   const stopped = (await box.run(["agent", "stop", id])).stdout;
-  expect(stopped).not.toContain("Bring it back");
+  expect(stopped).not.toContain("Resume it");
   expect(stopped).toContain(
     `  First: reprise resume ${id} --restore-copy "…"\n  Then: reprise agent resume ${id}\n`,
   );

@@ -114,7 +114,7 @@ describe("opencode", () => {
     }
     const kept = await box.run(["rm", handle]);
     expect(kept.code).toBe(8);
-    expect(kept.stderr).toContain("It cannot be put back");
+    expect(kept.stderr).toContain("It cannot be restored");
     expect(escrowOf(run).some((text) => text.includes("4711"))).toBe(true);
   });
 

@@ -80,6 +80,6 @@ test("a prompt, a message, a send, an answer and a pipeline that hold a secret v
   const bundle = await box.json(["export", id, "--output", join(box.root, "bundle.tar.gz")]);
   expect(bundle["files"]).not.toContain("agent.json");
   expect(bundle["leftOut"]).toEqual([
-    expect.stringMatching(/^The logs and agent\.json were left out: .*MY_TOKEN/),
+    expect.stringMatching(/^The logs and agent\.json were omitted: .*MY_TOKEN/),
   ]);
 }, 60_000);
