@@ -13,7 +13,9 @@ import type { Part, Row } from "./part.ts";
 const PARTS: Readonly<Record<string, () => Promise<Part>>> = {
   commands: async () => (await import("./commands.ts")).commands,
   capture: async () => (await import("./commands.ts")).capture,
+  search: async () => (await import("./search.ts")).search,
   review: async () => (await import("./review.ts")).review,
+  home: async () => (await import("./home.ts")).home,
   issues: async () => (await import("./issues.ts")).issues,
   supervisor: async () => (await import("./supervisor.ts")).supervisor,
 };

@@ -1,7 +1,9 @@
 /**
- * Bundles the CLI, the demo agent and the certify program into `dist/`: small chunks, loaded when a command needs them.
+ * Bundles the CLI, the demo agent and the certify program into `dist/`: small chunks, loaded when a command needs them;
+ * and the manual page.
  * Bundles the actors of the tests beside their source, where the package does not take them along.
  */
+import { spawnSync } from "node:child_process";
 import {
   chmodSync,
   cpSync,
@@ -69,6 +71,11 @@ const licences = [...packages].toSorted().map((folder) => {
 });
 writeFileSync(`${aside}/THIRD-PARTY-LICENSES.txt`, licences.join(`\n${"-".repeat(80)}\n\n`));
 chmodSync(`${aside}/reprise.js`, 0o755);
+// Made by the program itself, from the declarations of its commands.
+const manual = spawnSync(process.execPath, [`${aside}/reprise.js`, "help", "--man"], { encoding: "utf8" });
+if (manual.status !== 0) throw new Error(`the manual page could not be made: ${manual.stderr}`);
+mkdirSync(`${aside}/man`);
+writeFileSync(`${aside}/man/reprise.1`, manual.stdout);
 if (existsSync(dist)) renameSync(dist, old);
 renameSync(aside, dist);
 rmSync(old, { recursive: true, force: true });

@@ -8,30 +8,12 @@ import { readmeWith } from "../conformance/report.ts";
 import { COMMANDS } from "../src/cli/commands.ts";
 import type { Declaration, CommandGroup } from "../src/cli/define.ts";
 import { isGroup } from "../src/cli/dispatch.ts";
+import { EXIT_CODES } from "../src/cli/help/exit-codes.ts";
 import { flagsText, usageOf } from "../src/cli/parse.ts";
 import { FAULTS } from "../src/core/faults.ts";
 import type { Result } from "../test/crash/promise.ts";
 
 const at = (path: string) => new URL(`../${path}`, import.meta.url);
-
-/** The meanings of the exit codes; every code that a fault has must be among them. */
-const EXIT_CODES: Readonly<Record<string, string>> = {
-  0: "completed",
-  1: "the attempt did not complete; `doctor`: something needs attention",
-  2: "usage: the command line, a config file or a name in them is wrong",
-  3: "not found: a run, an attempt, a session, a directory",
-  4: "busy: another process uses it",
-  5: "stored data is damaged",
-  6: "an engine or a tool is missing or unsupported",
-  7: "storage failure",
-  8: "denied: by the system, or because it is not safe",
-  10: "a batch partly failed",
-  70: "a bug in Reprise; please report it",
-  75: "try again later: rate limited, overloaded or no network; the reset time is in the message",
-  129: "ended by SIGHUP",
-  130: "cancelled by the user (Ctrl-C, `reprise stop`)",
-  143: "ended by SIGTERM",
-};
 
 function page(): string {
   const faults = Object.entries(FAULTS);
