@@ -16,6 +16,9 @@ test.each([
   ["art", ["art of naming", "rename the cart module", "fix the flaky cart test"]],
   ["chlog", ["write the changelog"]],
   ["rtcm", ["rename the cart module"]],
+  // Scattered, two letters would find three of these texts.
+  ["rm", []],
+  ["th ca", ["rename the cart module", "fix the flaky cart test"]],
 ])("%j finds %j", (query, texts) => {
   expect(found(query)).toEqual(texts);
 });

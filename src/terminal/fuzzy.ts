@@ -1,5 +1,8 @@
 /** Fuzzy search: every word of the query is found in the text, its letters in order. Pure, and fast over 10,000 texts. */
 
+/** Two letters in order stand in nearly every text, a folder's name included: a short word counts only in one piece. */
+const SHORTEST_SCATTERED = 3;
+
 /** How well one text fits, larger is better. Null: it does not. Both are lower case. */
 export function scoreOf(words: readonly string[], text: string): number | null {
   let score = 0;
@@ -19,6 +22,7 @@ export function wordsOf(query: string): readonly string[] {
 function scoreOfWord(word: string, text: string): number | null {
   const whole = text.indexOf(word);
   if (whole !== -1) return 1_000 + (startsWord(text, whole) ? 500 : 0) - Math.min(whole, 400);
+  if (word.length < SHORTEST_SCATTERED) return null;
   let at = -1;
   let gaps = 0;
   let starts = 0;

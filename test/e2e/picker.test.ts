@@ -41,8 +41,8 @@ describe.skipIf(!HAS_TMUX)("in tmux", () => {
     const first = await screen.shows(/3 of 4, this folder[^]*You said "evil/);
     const shown = first.split("\n").map((line) => line.trimEnd());
     expect(shown[0]).toMatch(/^reprise logs: which run\? +3 of 4, this folder$/);
-    expect(shown[2]).toMatch(/^❯ evil \S*owned.* demo +completed +\S+ \S+ +\S+$/);
-    expect(shown[3]).toMatch(/^  fix the flaky test +demo +completed +\d+ m?s +\S+$/);
+    expect(shown[2]).toMatch(/^❯ evil \S*owned.* demo +completed +(?:now|\d+ m?s) +\S+$/);
+    expect(shown[3]).toMatch(/^  fix the flaky test +demo +completed +(?:now|\d+ m?s) +\S+$/);
     expect(shown[4]).toMatch(/^  rename the cart module /);
     expect(first).not.toContain("write the changelog");
     expect(screen.facts("#{pane_title}")).not.toContain("owned");
@@ -97,8 +97,8 @@ describe.skipIf(!HAS_TMUX)("in tmux", () => {
     screen.type(`reprise rm; echo "ENDED $?"`);
     await screen.shows("which runs?");
     screen.tmux("send-keys", "-l", "to go");
-    await screen.shows(/^❯ .*to go/m);
-    await screen.shows("2 of 6");
+    // The best two: a folder's random name may fit as well, below them.
+    await screen.shows(/^> to go\b.*\n❯ .*to go .*\n  .*to go /m);
     screen.key("Tab");
     screen.key("Tab");
     await screen.shows("Tab mark (2)");
