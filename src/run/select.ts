@@ -173,7 +173,8 @@ export async function listRuns(deps: Deps, filter: RunFilter): Promise<readonly 
 export async function correctStatus(deps: Deps, run: RunRecord): Promise<RunRecord> {
   if (run.status !== "running" || (await liveOwner(deps, run.runId)) !== null) return run;
   // Without the engine's own settings its session may not be found, and that must not be recorded.
-  if (!deps.state.writable || deps.config.unread !== undefined) return (await corrected(deps, run)).run;
+  if (!deps.state.writable || deps.config.unread !== undefined || !(await isEngineKnown(deps, run)))
+    return (await corrected(deps, run)).run;
   try {
     return await putRight(deps, run);
   } catch (error) {
@@ -182,6 +183,12 @@ export async function correctStatus(deps: Deps, run: RunRecord): Promise<RunReco
     deps.log.warn(`the end of run ${run.handle} could not be recorded: ${error.message}`);
     return (await corrected(deps, run)).run;
   }
+}
+
+/** Only the config of the project that started the run may define its engine. */
+async function isEngineKnown(deps: Deps, { agentName }: RunRecord): Promise<boolean> {
+  const { allEngines } = await import("./engine-setup.ts");
+  return allEngines(deps).some(({ id }) => id === agentName);
 }
 
 /** Takes the lease while it corrects the run. Otherwise an old state could overwrite a new attempt (I6). */

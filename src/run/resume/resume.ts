@@ -4,6 +4,7 @@ import { Fault } from "../../core/faults.ts";
 import type { RunRecord } from "../../core/records.ts";
 import { type AttemptOptions, type AttemptResult, makeAttempt } from "../attempt/attempt.ts";
 import type { Deps } from "../deps.ts";
+import { engineOf } from "../engine-setup.ts";
 import { leaveCopy, recoverEscrow } from "../escrow/escrow.ts";
 import { restoreEscrow } from "../escrow/restore.ts";
 import { assertAgentGone, assertAllRecorded, assertNoneUnknown, forgetLocks } from "../agent-locks.ts";
@@ -107,6 +108,8 @@ async function forkRun(
 
 /** The current record of the run, after everything that a dead attempt left is cleared. The caller holds the lease. */
 async function readyForNext(deps: Deps, found: RunRecord, hold: RunLease): Promise<RunRecord> {
+  // Without its engine, the end of a dead attempt would be recorded without the session that its output names.
+  engineOf(deps, found);
   // The owner may have died between the lookup and the lease.
   const current = await asItIsNow(deps, await recordEnd(deps, found, hold.fence));
   assertRunDirectory(current);
