@@ -44,7 +44,7 @@ function warnOf([first, ...more]: readonly string[], log: Log): void {
   const rest =
     more.length === 0 ? "" : ` (and ${plural(more.length, "more problem")}; see \`reprise doctor\`)`;
   log.warn(
-    `${first}${rest} Defaults apply here to what cannot be read; commands that start agents refuse until it is corrected.`,
+    `${first}${rest} This command uses defaults for the settings that it cannot read; commands that start agents refuse until you correct the file.`,
   );
 }
 

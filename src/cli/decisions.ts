@@ -240,7 +240,7 @@ async function carryOut(deps: Deps, context: Context, { decision, option, json }
     return done ? 0 : 1;
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
-    throw new Fault(error.code, `${stored} It is carried out when the daemon runs: ${error.message}`, {
+    throw new Fault(error.code, `${stored} The daemon carries it out when it runs: ${error.message}`, {
       facts: { ...error.facts, id },
       cause: error,
     });

@@ -192,10 +192,10 @@ export const personName = (given: string): string => {
   if (given.startsWith("-"))
     throw new Fault(
       "usage",
-      "A name (--name) does not begin with a dash: commands would read it as an option.",
+      "A name (--name) must not begin with a dash: commands would read it as an option.",
     );
   if (HANDLE.test(given.toLowerCase()) || isRunId(given))
-    throw new Fault("usage", "A name (--name) does not look like a handle or a run id.");
+    throw new Fault("usage", "A name (--name) must not look like a handle or a run id.");
   return given;
 };
 
@@ -203,7 +203,7 @@ export const personName = (given: string): string => {
 export const tagWord = (given: string): string => {
   if (!/^[^\s,]{1,40}$/u.test(given) || harmlessLine(given) !== given)
     throw new Fault("usage", "A tag has 1 to 40 printable characters, without blanks and commas.");
-  if (/^[-+]/.test(given)) throw new Fault("usage", "A tag begins with neither a dash nor a plus sign.");
+  if (/^[-+]/.test(given)) throw new Fault("usage", "A tag must not begin with a dash or a plus sign.");
   return given;
 };
 

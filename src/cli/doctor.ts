@@ -59,7 +59,7 @@ async function checkUp(context: Context, options: DoctorOptions): Promise<number
   if (options.acceptCopy === true)
     context.log.info(
       acceptCopy(deps)
-        ? `the runs of ${deps.state.root} are used here from now on; do not resume them in the original`
+        ? `${deps.state.root} now owns its runs; do not resume them in the original directory`
         : `${deps.state.root} is not a copy; nothing was changed`,
     );
   const rebuilt = options.rebuildIndex === true ? await renewIndex(deps) : null;

@@ -95,7 +95,7 @@ function isWayTo({ issues }: BatchRecord, newest: BatchRecord): boolean {
   return isOther && taken.length > 0 && taken.every(({ id }) => Object.hasOwn(issues, id));
 }
 
-/** Everything that it could continue waits for a person. */
+/** True: every issue that the batch could continue waits for a person. */
 function isStuck(
   { completed_at: ended, issues, leaves = [] }: BatchRecord,
   waits: readonly LeftIssue[],

@@ -24,7 +24,7 @@ export async function readMessage(sources: MessageSources): Promise<string | nul
     ...(sources.stdin ? ["--stdin"] : []),
   ];
   if (named.length > 1) {
-    throw new Fault("usage", `The message comes from one place, not from ${named.join(" and ")}.`);
+    throw new Fault("usage", `Give the message once, not in several places: ${named.join(" and ")}.`);
   }
   if (sources.file !== undefined) return check(readMessageFile(sources.file), `in ${sources.file}`);
   if (sources.stdin) return check(decode(await readStdin(), "on stdin"), "on stdin");

@@ -21,7 +21,7 @@ import { printDryRun } from "./summary.ts";
 
 const OPTIONS = {
   last: flag("resume the run last used in this directory"),
-  native: repeatable("<arg>", "native option for this attempt, one word each (repeatable)"),
+  native: repeatable("<arg>", "native option for this attempt; repeat it for every word"),
   keep: flag("use --native in all later attempts as well"),
   dryRun: flag("print the native command and the checks, without running anything"),
   detach: flag("run in the background and print the handle; see `reprise attach`"),
@@ -280,7 +280,7 @@ function insideMessage(word: string): Fault {
   const option = word.slice(0, 80);
   return new Fault(
     "usage",
-    `\`--\` stands inside the message, before ${option}. ${NATIVE_HINT} A message that holds such a word stands after \`--\` as a whole. Type \`reprise resume --help\`.`,
+    `\`--\` stands inside the message, before ${option}. ${NATIVE_HINT} If the message contains such a word, put the whole message after \`--\`. See \`reprise resume --help\`.`,
     { facts: { option } },
   );
 }

@@ -210,7 +210,7 @@ export function accessOptions(
   const known = (["read", "edit", "full"] as const).filter((one) => modes[one] !== undefined);
   throw new Fault(
     "engine_cannot",
-    `${engine.title} cannot be held to access "${level}" by an option that Reprise knows. It has: ${known.join(", ")}. ` +
+    `${engine.title} has no option that Reprise knows for access "${level}", only for: ${known.join(", ")}. ` +
       "Give its own options after --, or choose another level.",
     { facts: { engine: engine.id, access: level, known } },
   );

@@ -193,7 +193,7 @@ function fill(template: readonly string[], values: Values): string[] {
   if (dashes === 0 && template[message] === "{message}" && values.message?.startsWith("-") === true) {
     throw new Fault(
       "message_invalid",
-      `The message begins with a dash and would be taken for an option. Put "--" before "{message}" in the config.`,
+      `The message begins with a dash, so the engine would read it as an option. Put "--" before "{message}" in the config.`,
     );
   }
   return words.flatMap((word) =>

@@ -177,7 +177,7 @@ function promptArgs(message: string, headless: boolean): (text: string) => reado
   if (bytes > MAX_MESSAGE_BYTES) {
     throw new Fault(
       "message_invalid",
-      `The message has ${bytes} bytes; iFlow takes it as an argument, which holds ${MAX_MESSAGE_BYTES}. Put it into a file and name the file.`,
+      `The message has ${bytes} bytes; iFlow takes it as an argument, which holds at most ${MAX_MESSAGE_BYTES}. Put it into a file and name the file.`,
       { facts: { bytes, most: MAX_MESSAGE_BYTES } },
     );
   }

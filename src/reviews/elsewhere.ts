@@ -75,7 +75,7 @@ async function catchUp(deps: Deps, path: string): Promise<void> {
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
     if (error.code !== "handle_unknown" && error.code !== "record_damaged")
-      deps.log.warn(`a review session was not brought up to date: ${error.message}`);
+      deps.log.warn(`Reprise could not update a review session: ${error.message}`);
   }
 }
 
@@ -163,6 +163,6 @@ function orWarn(deps: Deps, work: () => void): void {
     work();
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
-    deps.log.warn(`a review session was not brought up to date: ${error.message}`);
+    deps.log.warn(`Reprise could not update a review session: ${error.message}`);
   }
 }

@@ -159,7 +159,7 @@ export async function assertNoneUnknown(deps: Deps, run: RunRecord): Promise<voi
   const pids = unknown.map(({ identity }) => identity.pid);
   throw new Fault(
     "session_busy",
-    `An agent works in attempt ${first.rest} of run ${run.handle} (pid ${pids.join(", ")}), which is not recorded here. Perhaps an older state directory was restored. ` +
+    `An agent works in attempt ${first.rest} of run ${run.handle} (pid ${pids.join(", ")}), which is not recorded here. Perhaps you restored an older state directory. ` +
       `Wait for it, or end it: kill ${pids.join(" ")}`,
     { facts: { handle: run.handle, attempt: Number(first.rest), pids: pids.map(String) } },
   );

@@ -82,7 +82,7 @@ function assertFixedHome({ engine, home }: Omit<EngineSetup, "program">): void {
   const names = [...Object.keys(engine.homeEnv(home)), "HOME"].join(" or ");
   throw new Fault(
     "usage",
-    `${engine.title} would keep its conversations in ${JSON.stringify(home)}, which means another place in every directory, so Reprise would not find them again. Give an absolute path in ${names}.`,
+    `${engine.title} would keep its conversations in ${JSON.stringify(home)}, a relative path that differs in every directory, so Reprise would not find them again. Give an absolute path in ${names}.`,
     { facts: { engine: engine.id, home } },
   );
 }
@@ -199,7 +199,7 @@ function missing(deps: Deps, engine: Engine): Fault {
   return new Fault(
     "engine_missing",
     `${engine.title} cannot be run: ${JSON.stringify(name)} is not an executable program on PATH.${legacy} ` +
-      `Install it, or name it in the config: [engines.${engine.id}] program = "/path/to/${engine.program}". \`reprise doctor\` lists what is found.`,
+      `Install it, or name it in the config: [engines.${engine.id}] program = "/path/to/${engine.program}". \`reprise doctor\` lists the engines that it finds.`,
     { facts: { engine: engine.id, program: name } },
   );
 }

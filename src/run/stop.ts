@@ -257,7 +257,7 @@ function cannotEnd({ handle }: RunRecord, pids: readonly number[], code: FaultCo
 function mayBeLeft({ handle }: RunRecord, n: number, pids: readonly number[], code: FaultCode): Fault {
   return new Fault(
     code,
-    `The agent of attempt ${n} of run ${handle} may still work: pid ${pids.join(", ")} is in a process group with its number. ` +
+    `The agent of attempt ${n} of run ${handle} may still be working: pid ${pids.join(", ")} has its process group number. ` +
       `Look: ps -fp ${pids.join(",")}. If it is the agent, end it: kill ${pids.join(" ")}. If not: reprise stop ${handle} --owner-gone`,
     { facts: { handle, pids: pids.map(String) } },
   );

@@ -53,7 +53,7 @@ function absolute(variable: string, path: string): string {
   const what = path === "" ? "is not set" : "is not an absolute path";
   throw new Fault(
     "storage_failed",
-    `There is no place for the state directory: ${variable} ${what}. Set REPRISE_HOME to an absolute path.`,
+    `Reprise has no place for its state directory: ${variable} ${what}. Set REPRISE_HOME to an absolute path.`,
     { facts: { variable } },
   );
 }

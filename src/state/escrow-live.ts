@@ -170,7 +170,7 @@ export function putBackLive(runDirectory: string, whole: readonly LivePiece[], t
 /** Joins the parts into one file, which becomes the newest piece. */
 function assembled(runDirectory: string, whole: readonly LivePiece[]): string {
   if (sizeOf(whole) > MAX_ASSEMBLED)
-    throw new Fault("storage_failed", "The session is too long to be put together.");
+    throw new Fault("storage_failed", "The parts of the session are too long to join.");
   const path = join(runDirectory, "escrow", `live-${(numbers(runDirectory).at(-1) ?? 0) + 1}`);
   writeFileSync(path, Buffer.concat(whole.map((piece) => readFileSync(piece.path))), {
     mode: 0o600,

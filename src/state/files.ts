@@ -116,7 +116,7 @@ export function readOwnText(path: string, maxBytes: number): string | null {
 export function damaged(path: string, why: string): Fault {
   return new Fault(
     "record_damaged",
-    `${path} cannot be used: ${why}. The file was left as it is; \`reprise doctor\` says what can be rebuilt.`,
+    `${path} cannot be used: ${why}. The file was not changed; \`reprise doctor\` says what can be rebuilt.`,
     { facts: { path, why } },
   );
 }

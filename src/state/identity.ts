@@ -160,8 +160,8 @@ export function assertOwnState({ state, machine }: Placed): void {
   const { path, machine: on } = origin.original;
   throw new Fault(
     "state_copied",
-    `The state directory ${state.root} ${copiedFrom(origin, state.root, machine)}, so its runs are left alone here; ` +
-      "new runs can be started. To use them here from now on, and no longer there: reprise doctor --accept-copy",
+    `The state directory ${state.root} ${copiedFrom(origin, state.root, machine)}, so Reprise does not touch its runs here; ` +
+      "you can start new runs. To use these runs here and no longer there: reprise doctor --accept-copy",
     { facts: { path: state.root, original: path, machine: on } },
   );
 }
@@ -187,9 +187,9 @@ export function assertUnlinkedIndex({ state, machine }: Placed, file: string): v
   const files = ["", "-wal", "-shm"].map((suffix) => shellWord(`${state.indexPath}${suffix}`));
   throw new Fault(
     "state_copied",
-    `${file} is the same file as that of another state directory: a hard link, as \`cp -al\` makes it. ` +
-      "Both would write into it, so it was not opened. Make the copy with `cp -a`, or have the index of this copy " +
-      `rebuilt from its run directories: rm -f ${files.join(" ")}`,
+    `${file} is a hard link to the file of another state directory, as \`cp -al\` makes it. ` +
+      "Both directories would write into it, so Reprise did not open it. Copy with `cp -a`, or remove the index of this " +
+      `copy; Reprise rebuilds it from the run directories: rm -f ${files.join(" ")}`,
     { facts: { path: file } },
   );
 }

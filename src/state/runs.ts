@@ -353,7 +353,7 @@ function wordAt(value: unknown, path: readonly PropertyKey[]): string | null {
 
 function newer(path: string, because: string): Fault {
   const why = `it needs a newer Reprise: ${because}`;
-  return new Fault("schema_newer", `${path} was left as it is: ${why}. Update Reprise to use this run.`, {
+  return new Fault("schema_newer", `${path} was not changed: ${why}. Update Reprise to use this run.`, {
     facts: { path, why },
   });
 }

@@ -31,7 +31,7 @@ test("a continued batch refuses config arguments that give its new runs more rig
     [
       resume,
       ["--disallowedTools", "Bash", "--permission-mode", "bypassPermissions"],
-      "[engines.claude] args of a config file has --permission-mode bypassPermissions now. Nothing began.",
+      "[engines.claude] args of a config file has --permission-mode bypassPermissions now. Nothing was started.",
     ],
     [same, ["--disallowedTools", "Bash", "--add-dir", "/"], "has --add-dir / now."],
     [resume, ["--model", "opus"], "had --disallowedTools Bash, and it is gone."],

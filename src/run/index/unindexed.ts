@@ -92,7 +92,7 @@ async function liveRuns({ store, processes }: Deps, { runId }: RunRecord): Promi
 function mayBeLive({ title }: Engine, { handle, cwd }: RunRecord, word: string): Fault {
   return new Fault(
     "session_busy",
-    `With ${word} ${title} chooses an earlier conversation itself, and run ${handle} in ${cwd} may be at work in that one. ` +
+    `With ${word} ${title} chooses an earlier conversation itself, and run ${handle} in ${cwd} may be working in it. ` +
       `Wait for it, end it with \`reprise stop ${handle}\`, or name another conversation by its id.`,
     { facts: { handle, option: word } },
   );

@@ -45,7 +45,7 @@ export async function holdingTrash<T>({ state }: Pick<Deps, "state">, work: () =
       }
     }
     if (performance.now() > deadline)
-      throw new Fault("no_answer", "Another command of Reprise changes the trash. Try again later.", {
+      throw new Fault("no_answer", "Another reprise command is changing the trash. Try again later.", {
         facts: { path },
       });
     await new Promise((wake) => setTimeout(wake, LOOK_AGAIN_MS));
