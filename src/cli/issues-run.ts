@@ -73,7 +73,7 @@ async function withHint<T>({ taken, batch }: Inherited, planned: Promise<T>): Pr
     if (!(error instanceof Fault) || error.code !== "issue_unknown" || taken.scope === undefined) throw error;
     throw new Fault(
       "issue_unknown",
-      `${error.message} The scope ${harmlessLine(taken.scope, 200)} is that of batch ${harmlessLine(batch ?? "", 40)}; --scope gives another one.`,
+      `${error.message} The scope ${harmlessLine(taken.scope, 200)} comes from batch ${harmlessLine(batch ?? "", 40)}; choose another with --scope.`,
       { facts: error.facts, cause: error },
     );
   });

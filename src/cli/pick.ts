@@ -50,7 +50,7 @@ export async function pickRuns(context: Context, which: WhichRun): Promise<Chose
 
 /** Small parts: a key pressed between two of them is answered at once. */
 const PART = 100;
-/** After the first part, the list grows by so many at once: each growth sorts it again. */
+/** The number of runs that the list grows by after its first part: each growth sorts it again. */
 const SHOWN = 2_000;
 
 /** The named runs, or the runs of this folder and then all others. */

@@ -118,7 +118,7 @@ export interface Engine {
   homeEnv(home: string): Readonly<Record<string, string>>;
   /** From the output of `program --version`. */
   version(output: string): string | null;
-  /** Is a user logged in? From files and variables, whose content stays unread if it is a secret. Absent: unknown. */
+  /** Whether a user is logged in, by files and variables; reads no secret. Absent: unknown. */
   login?(where: LoginPlace): LoginState;
   /** Would these native arguments, passed through unchanged, open a UI that needs a terminal? */
   opensUi(args: readonly string[]): boolean;
@@ -139,7 +139,7 @@ export interface Engine {
    * own messages counts.
    */
   explainExit(exit: Exit, stderrTail: string, nowMs: number, stdoutTail?: string): Trouble | null;
-  /** Does the engine still have this session, and where? */
+  /** Whether the engine still has this session, and where. */
   locate(session: string, where: SessionPlace, files: SessionFiles): Promise<Located>;
   /**
    * Does a new file with this name, where `locate` searched, belong to this session? Absent: only `locate` can tell.
@@ -198,7 +198,7 @@ export interface LoginPlace {
   readonly env: Env;
   /** The system's key store can hold logins. */
   readonly hasKeyStore: boolean;
-  /** Does this file have content? */
+  /** Whether this file has content. */
   has(path: string): boolean;
   /** The text of a settings file, never of a file for secrets. Null: missing. */
   settings(path: string): string | null;

@@ -45,8 +45,8 @@ export function assertRightsNotWider(deps: Deps, batch: BatchOptions, { record, 
     if (asked && (record === null || wider.option === access.by))
       throw new Fault(
         "would_widen",
-        `--access ${access.level} was asked for, but ${file} has ${harmlessLine(access.by ?? wider.option, 200)}, which decides instead and may allow more. Nothing was started. ` +
-          `Remove it from the config file; or omit --access and let it decide.`,
+        `--access ${access.level} has no effect: ${file} has ${harmlessLine(access.by ?? wider.option, 200)}, which overrides it and may allow more. Nothing was started. ` +
+          "Remove it from the config file, or omit --access.",
         { facts: { ...facts, option: wider.option } },
       );
     throw new Fault(

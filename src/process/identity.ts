@@ -100,7 +100,7 @@ function autogroupOf(pid: number): string | null {
   }
 }
 
-/** Does the environment that the process started with contain this variable? */
+/** Whether the environment that the process started with contains this variable. */
 export function hasVariable(pid: number, assignment: string): boolean {
   if (!hasProc) return ps.hasVariable(pid, assignment);
   try {

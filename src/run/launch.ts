@@ -153,7 +153,7 @@ function realFolder(path: string): string {
   return join(realFolder(dirname(path)), basename(path));
 }
 
-/** It has the engine's prefix, and nobody knows what it does. */
+/** A variable with the engine's prefix whose effect is unknown. */
 function isUnknown({ guardedEnv, rightsEnv }: Engine, name: string): boolean {
   return guardedEnv !== undefined && rightsEnv?.includes(name) !== true && isGuarded(guardedEnv, name);
 }
@@ -168,7 +168,7 @@ export interface LaterEnv {
   readonly supervised?: true;
 }
 
-/** What an engine may do also hangs on variables and files: a resume sees them as the first start did (I12). */
+/** Variables and files affect what an engine may do, so a resume must see them as the first start did (I12). */
 export function assertSameRights(engine: Engine, run: RunRecord, later: LaterEnv): void {
   const { env, allowEnv, supervised } = later;
   const { now, began, differ } = differences(engine, run, env);

@@ -75,7 +75,7 @@ async function assertForsaken(deps: Deps, run: RunRecord): Promise<void> {
   if (await forsake(deps, run)) return;
   throw new Fault(
     "run_busy",
-    `The owner of run ${run.handle}, or its agent, lives: it holds its lock. --owner-gone is for owners that are gone; stop this one where it runs.`,
+    `The owner of run ${run.handle}, or its agent, is alive: it holds its lock. Stop it where it runs; --owner-gone is only for an owner that has ended.`,
     { facts: { handle: run.handle } },
   );
 }

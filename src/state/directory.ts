@@ -76,7 +76,7 @@ export async function openState(root: string, log?: Log): Promise<StateDir> {
     refusal: writable ? null : unwritable(root),
     releaseReserve() {
       try {
-        // Both are made again when there is room. Writing an index needs two inodes.
+        // Reprise makes both again when there is room. Writing an index needs two inodes.
         rmSync(join(root, NOTICE_FILE), { force: true });
         unlinkSync(reserve);
         return true;

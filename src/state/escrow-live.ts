@@ -125,7 +125,7 @@ export function wholesOf(pieces: readonly LivePiece[]): readonly (readonly LiveP
   return wholes;
 }
 
-/** Do these files, joined, begin with all bytes of the others? In doubt they do not. */
+/** Whether these files, joined, begin with all bytes of the others. False in doubt. */
 export function holdsPieces(whole: readonly LivePiece[], pieces: readonly LivePiece[]): boolean {
   const size = sizeOf(pieces);
   if (sizeOf(whole) < size) return false;

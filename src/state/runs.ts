@@ -202,7 +202,7 @@ export function agentLock({ runDirectory }: Pick<RunRecord, "runDirectory">, n: 
 }
 
 /**
- * Is an agent working whose owner had this boot id? The lock file disappears when its agent ends in order, so few files
+ * Whether an agent is working whose owner had this boot id. The lock file disappears when its agent ends in order, so few files
  * need a check.
  */
 export function hasAgentOf(boot: string, state: StateDir, isLocked: (path: string) => boolean): boolean {
