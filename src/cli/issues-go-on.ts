@@ -284,8 +284,8 @@ export async function undone(
 }
 
 /**
- * Why the run of an issue stays: the issue is in progress, and goes on in it. The source is asked where that needs no network;
- * of another one, what the newest batch says of the issue counts.
+ * Why the run of an issue stays: the issue is in progress and continues in this run. Reprise asks a source that needs no
+ * network; for any other source, the record of the newest batch decides.
  */
 export function neededByIssue(deps: Deps): (run: RunRecord) => Promise<string | null> {
   // Of many runs that are removed, each repository is read once.

@@ -322,7 +322,7 @@ function heldProfile(last: (key: string) => string | undefined): HeldProfile | n
   return { name: id.replace(HELD_NAME, ""), isWhole };
 }
 
-/** The fate of the profile through a setting of `profileIn`, for people. Undefined: another setting. */
+/** What a setting of `profileIn` does to the profile, as words for a message. Undefined: another setting. */
 function describeProfile(key: string): string | null | undefined {
   if (key === "default_permissions") return null;
   if (!key.startsWith(`permissions.${HELD}`)) return undefined;

@@ -208,7 +208,7 @@ export async function assertNobodyIn(deps: Deps, run: RunRecord, session: string
   const { handle } = found.run;
   throw new Fault(
     "session_busy",
-    `The agent of run ${handle} outlived its owner (pid ${found.pids.join(", ")}) and may be at work in session ${session}. ` +
+    `The agent of run ${handle} outlived its owner (pid ${found.pids.join(", ")}) and may still be working in session ${session}. ` +
       `Wait for it, or end it with \`reprise stop ${handle}\`.`,
     { facts: { handle, pids: found.pids.map(String) } },
   );
