@@ -48,8 +48,6 @@ export interface Engine {
   readonly title: string;
   /** Program name, looked up on PATH unless the config names a path. */
   readonly program: string;
-  /** Arguments that must precede all others; only for engines that are our own script. */
-  readonly programArgs?: readonly string[];
   /** Why this engine can no longer be installed. Shown by `doctor`. */
   readonly legacy?: string;
   /** Oldest and newest versions with recorded fixtures. Null: not recorded. */
@@ -102,8 +100,6 @@ export interface Engine {
       folders: readonly [cwd: string, ...checkouts: string[]],
       args: readonly string[],
     ): FolderTrust;
-    /** For a folder that no settings name, the UI asks and continues only if the user trusts the folder. */
-    readonly uiAsks: true;
   };
   /** Variables whose unknown members may affect rights. Absent: the engine has no prefix. */
   readonly guardedEnv?: GuardedEnv;

@@ -105,7 +105,7 @@ export function findProgram(deps: Deps, engine: Engine): readonly [string, ...st
   const name = programName(deps.config.engines[engine.id], engine);
   if (name === DEMO_PROGRAM) return deps.demo;
   const file = deps.processes.resolveProgram(name, deps.env);
-  return file === null ? null : [file, ...(engine.programArgs ?? [])];
+  return file === null ? null : [file];
 }
 
 interface Settled {

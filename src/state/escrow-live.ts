@@ -100,15 +100,8 @@ export function fileAt(path: string): LivePiece | null {
 }
 
 /**
- * The parts of the newest conversation in order: the file with its beginning, then what the engine wrote after the file
- * was deleted under it, which begins differently.
- */
-export function wholeOf(pieces: readonly LivePiece[]): readonly LivePiece[] {
-  return wholesOf(pieces).at(-1) ?? [];
-}
-
-/**
- * Every conversation that the files hold, each as its parts, the newest last. A file that begins alike replaces the
+ * Every conversation that the files hold, the newest last, each as its parts: the file with its beginning, then what the
+ * engine wrote after the file was deleted under it, which begins differently. A file that begins alike replaces the
  * earlier parts only if it contains all their bytes: an engine's file can return from a backup, shorter than before.
  */
 export function wholesOf(pieces: readonly LivePiece[]): readonly (readonly LivePiece[])[] {
