@@ -4,7 +4,7 @@
  */
 import { basename, dirname, join } from "node:path";
 import { Fault } from "../core/faults.ts";
-import { engineAttemptOptions, withMessage } from "./attempt-options.ts";
+import { engineAttemptOptions, passedOn, withMessage } from "./attempt-options.ts";
 import type { AttemptRequest, Command, Engine, SettingsFile } from "./engine.ts";
 import { explainExit, geminiReader, ID } from "./gemini-output.ts";
 import { geminiSessions, geminiWords, locateGemini, namesChat } from "./gemini-store.ts";
@@ -185,20 +185,16 @@ function command(ask: AttemptRequest): Command {
   };
 }
 
-/** Native arguments without our message: passed on unchanged. */
 function untouched(ask: AttemptRequest): Command {
   const parsed = parseArgs(grammar, ask.given, ask.givenHasNoPrompt);
   const headless = !opensUi(ask.given);
-  return {
-    args: ask.given,
-    stdin: null,
+  return passedOn(ask.given, {
     env: environment(ask),
     settings: [NO_CLEAN_UP],
     headless,
     structured: headless && isJson(parsed.options),
     expects: idIn(parsed),
-    options: { kept: [...ask.given], dropped: [], rewritten: [] },
-  };
+  });
 }
 
 function sessionArgs(

@@ -6,7 +6,7 @@ import { basename, dirname, join } from "node:path";
 import type { EngineEvent, Exit } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import { hasDuplicateKeys, numberIn, objectIn, parseObject, stringIn } from "../lib/json.ts";
-import { engineAttemptOptions, withMessage } from "./attempt-options.ts";
+import { engineAttemptOptions, passedOn, withMessage } from "./attempt-options.ts";
 import type { AttemptRequest, Command, Engine, OutputReader } from "./engine.ts";
 import { type Grammar, type Guard, has, type Parsed, parseArgs, render, valueOf } from "./grammar.ts";
 import { IFLOW_ENV } from "./guarded-env.ts";
@@ -147,19 +147,11 @@ function command(ask: AttemptRequest): Command {
   };
 }
 
-/** Native arguments without our message: passed on unchanged. */
 function untouched({ given }: AttemptRequest): Command {
   const parsed = parseArgs(grammar, given);
   const session = valueOf(parsed, "--resume") ?? "";
-  return {
-    args: given,
-    stdin: null,
-    env: {},
-    headless: !opensUi(parsed),
-    structured: has(parsed, "--prompt"),
-    expects: ID.test(session) ? session : null,
-    options: { kept: [...given], dropped: [], rewritten: [] },
-  };
+  const expects = ID.test(session) ? session : null;
+  return passedOn(given, { headless: !opensUi(parsed), structured: has(parsed, "--prompt"), expects });
 }
 
 function sessionArgs({ kind, session }: AttemptRequest): readonly string[] {
