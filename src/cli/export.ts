@@ -6,7 +6,7 @@ import { resolve } from "node:path";
 import { type BundleEntry, writeBundle } from "../state/bundle.ts";
 import { readStream } from "../state/logs.ts";
 import { attemptDir, readAgentFile, runDirAt } from "../state/runs.ts";
-import { Fault } from "../core/faults.ts";
+import { Fault, ifFault } from "../core/faults.ts";
 import type { AgentRecord } from "../core/supervision.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
@@ -120,7 +120,7 @@ async function exportRun(context: Context, handle: string, options: OptionsOf<ty
   const found = await inspectRun(deps, handle);
   runDirAt(deps.state, found.run.runDirectory);
   const { redact, unknown } = recognize(await context.configure(deps, { cwd: found.run.cwd }), found);
-  const agent = await readAgentFile(found.run.runDirectory).catch(missingIfFault);
+  const agent = await readAgentFile(found.run.runDirectory).catch(ifFault(null));
   const leftOut = leaves(options.logs, unknown, agent !== null);
   for (const warning of [...found.warnings, ...leftOut.filter((one) => one !== NO_LOGS)])
     context.log.warn(warning);
@@ -252,12 +252,7 @@ async function collected(parts: AsyncIterable<string>): Promise<Buffer | null> {
   try {
     for await (const part of parts) all.push(part);
   } catch (error) {
-    return missingIfFault(error);
+    return ifFault(null)(error);
   }
   return Buffer.from(all.join(""));
-}
-
-function missingIfFault(error: unknown): null {
-  if (error instanceof Fault) return null;
-  throw error;
 }

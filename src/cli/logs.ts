@@ -6,7 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { followStream, readStream } from "../state/logs.ts";
 import { attemptDir, loadAttemptFile, runDirAt } from "../state/runs.ts";
 import type { LogName } from "../state/tape.ts";
-import { Fault } from "../core/faults.ts";
+import { Fault, ifFault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Redact } from "../lib/secrets.ts";
 import type { Deps } from "../run/run.ts";
@@ -257,11 +257,7 @@ async function* follow(
 }
 
 async function isInteractive(found: RunRecord, n: number): Promise<boolean> {
-  try {
-    return (await loadAttemptFile(found.runDirectory, n))?.interactive ?? false;
-  } catch (error) {
-    // The record is damaged; the output is still there.
-    if (error instanceof Fault) return false;
-    throw error;
-  }
+  // The record may be damaged; the output is still there.
+  const record = await loadAttemptFile(found.runDirectory, n).catch(ifFault(null));
+  return record?.interactive ?? false;
 }

@@ -4,7 +4,7 @@
 import { dirname, isAbsolute, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { saveSettings, sharedLock } from "../state/directory.ts";
-import { checkOwnDirectory, readRecord, writeAtomic } from "../state/files.ts";
+import { checkOwnDirectory, readRecordOrNull, writeAtomic } from "../state/files.ts";
 import { fileSize, fileStamp, isRootOnly } from "../state/places.ts";
 import type { EngineConfig } from "../core/config.ts";
 import { Fault } from "../core/faults.ts";
@@ -178,15 +178,9 @@ export async function versionOf(
   return version;
 }
 
+/** A damaged cache only costs time. */
 function readCache(file: string): Record<string, string> {
-  try {
-    const cache = readRecord(file);
-    return cache === null ? {} : (cache as Record<string, string>);
-  } catch (error) {
-    // A damaged cache only costs time.
-    if (error instanceof Fault) return {};
-    throw error;
-  }
+  return (readRecordOrNull(file) ?? {}) as Record<string, string>;
 }
 
 function programName(config: EngineConfig | undefined, engine: Engine): string {

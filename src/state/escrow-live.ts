@@ -19,7 +19,7 @@ import { isErrno } from "../core/errno.ts";
 import { Fault } from "../core/faults.ts";
 import { stringIn } from "../lib/json.ts";
 import { escrowDirectory, type EscrowSource } from "./escrow.ts";
-import { lstat, openOwn, readRecord, removeQuietly, writeAtomic } from "./files.ts";
+import { lstat, openOwn, readRecordOrNull, removeQuietly, writeAtomic } from "./files.ts";
 
 const RECORD = "live.json";
 const PIECE = /^live-(\d{1,6})$/;
@@ -56,15 +56,9 @@ export function beginLive(runDirectory: string, live: LiveSession): void {
 
 /** Null: no live conversation when the last attempt ended or died. */
 export function liveSession(runDirectory: string): LiveSession | null {
-  try {
-    const record = readRecord(join(runDirectory, "escrow", RECORD));
-    const session = stringIn(record ?? undefined, "session");
-    const restoreTo = stringIn(record ?? undefined, "restoreTo");
-    return session === undefined || restoreTo === undefined ? null : { session, restoreTo };
-  } catch (error) {
-    if (error instanceof Fault) return null;
-    throw error;
-  }
+  const record = readRecordOrNull(join(runDirectory, "escrow", RECORD)) ?? undefined;
+  const [session, restoreTo] = [stringIn(record, "session"), stringIn(record, "restoreTo")];
+  return session === undefined || restoreTo === undefined ? null : { session, restoreTo };
 }
 
 /** False: no file to link, not our file, or a file system without hard links. */

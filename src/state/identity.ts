@@ -11,7 +11,7 @@ import { HANDLE, isRunId } from "../core/ids.ts";
 import type { Life } from "../core/records.ts";
 import { isObject, type JsonObject } from "../lib/json.ts";
 import { shellWord } from "../lib/shell.ts";
-import { lstat, readRecord, writeAtomic } from "./files.ts";
+import { lstat, readRecordOrNull, writeAtomic } from "./files.ts";
 import { generationMark } from "./generation.ts";
 import { isDirectory } from "./places.ts";
 import type { StateDir } from "./directory.ts";
@@ -124,13 +124,8 @@ function placeOf(root: string, machine: string): StatePlace {
 
 /** Null: missing or unusable. */
 function readIdentity(root: string): StateIdentity | null {
-  try {
-    const record = readRecord(fileIn(root));
-    return record !== null && isIdentity(record) ? record : null;
-  } catch (error) {
-    if (error instanceof Fault) return null;
-    throw error;
-  }
+  const record = readRecordOrNull(fileIn(root));
+  return record !== null && isIdentity(record) ? record : null;
 }
 
 function isIdentity(record: JsonObject): record is JsonObject & StateIdentity {
