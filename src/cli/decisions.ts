@@ -11,7 +11,15 @@ import type { Deps } from "../run/run.ts";
 import { getAgent, listDecisions, resolveDecision, lateAnswerFault } from "../supervisor/supervisor.ts";
 import { ensureDaemon } from "../supervisor/daemon-client.ts";
 import type { Context, Terminal } from "./context.ts";
-import { type Argument, defineCommand, type CommandGroup, flag, JSON_FLAG, withValue } from "./define.ts";
+import {
+  type Argument,
+  defineCommand,
+  type CommandGroup,
+  flag,
+  JSON_FLAG,
+  withValue,
+  IDS_FLAG,
+} from "./define.ts";
 import { readMessage } from "./message.ts";
 import { age, labelled, printTable, widthLimit } from "./words.ts";
 
@@ -44,7 +52,7 @@ const list = defineCommand({
   options: {
     all: flag("include resolved decisions"),
     json: JSON_FLAG,
-    ids: flag("print only ids, one per line"),
+    ids: IDS_FLAG,
   },
   examples: ["reprise decisions list", "reprise decisions list --all --json"],
   run: async ({ options, reply }, context) => {

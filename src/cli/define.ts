@@ -145,6 +145,10 @@ export const choice = <const T extends string>(
   choices: readonly T[],
 ): ValueOption<T> => withValue(placeholder, help, oneOf(choices), { values: choices });
 
+/** The number of an attempt. */
+export const attemptNumber = (help: string): ValueOption<number> =>
+  withValue("<n>", help, count(1, 999_999_999));
+
 export const directory = (help: string): ValueOption<string> =>
   withValue("<dir>", help, text, { values: "directories" });
 
@@ -155,6 +159,9 @@ export function group<O extends Options>(heading: string, options: O): O {
 }
 
 export const JSON_FLAG = flag("print one JSON object");
+
+/** For lists of records that are not runs. */
+export const IDS_FLAG = flag("print only ids, one per line");
 
 /** A run by its handle. */
 export const RUN_HANDLE = {

@@ -10,7 +10,7 @@ import { plural } from "../lib/plural.ts";
 import { wrap } from "../lib/wrap.ts";
 import { checkHealth, type Health } from "../run/inspect.ts";
 import { type Deps, renewIndex } from "../run/run.ts";
-import { type Context, paint, type Terminal } from "./context.ts";
+import { type Context, paint, type Terminal, currentDirectory } from "./context.ts";
 import { defineCommand, flag, JSON_FLAG, type OptionsOf } from "./define.ts";
 import { age } from "./words.ts";
 
@@ -139,15 +139,6 @@ async function openOrSay(context: Context, options: DoctorOptions): Promise<Deps
     context.print(`reprise ${context.version}, node ${process.version}`);
     context.print(`${paint(context.terminal, "red", "attention")}  ${error.message}`);
     return exitCodeOf(error);
-  }
-}
-
-/** Null: the directory is gone, together with its config. */
-function currentDirectory(): string | null {
-  try {
-    return process.cwd();
-  } catch {
-    return null;
   }
 }
 

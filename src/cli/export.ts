@@ -16,7 +16,6 @@ import { type InspectedAttempt, type Inspection, inspectRun, recognize } from ".
 import type { Context } from "./context.ts";
 import {
   choice,
-  count,
   defineCommand,
   flag,
   RUN_HANDLE,
@@ -24,6 +23,7 @@ import {
   type OptionsOf,
   text,
   withValue,
+  attemptNumber,
 } from "./define.ts";
 import { plainText, renderScreen } from "./plain.ts";
 import { redactedText, UNRECORDED, unknownText } from "./redacted.ts";
@@ -50,11 +50,7 @@ const OPTIONS = {
       values: "files",
     },
   ),
-  attempt: withValue(
-    "<n>",
-    "only this attempt (asciicast: default the last); not for an archive",
-    count(1, 999_999_999),
-  ),
+  attempt: attemptNumber("only this attempt (asciicast: default the last); not for an archive"),
   force: flag("replace an existing file"),
   logs: negation("leave out the agent's output; keep records and events"),
   json: flag("print one JSON object: path, bytes, files, omissions"),

@@ -13,7 +13,7 @@ import type { Deps } from "../run/run.ts";
 import { inspectRun, recognize, whyNotResumable } from "../run/inspect.ts";
 import { selectRun } from "../run/select.ts";
 import type { Context } from "./context.ts";
-import { choice, count, defineCommand, flag, RUN_HANDLE, type OptionsOf, withValue } from "./define.ts";
+import { choice, defineCommand, flag, RUN_HANDLE, type OptionsOf, attemptNumber } from "./define.ts";
 import { plainText, renderScreen, writeOut } from "./plain.ts";
 import { redactedText, UNRECORDED, unknownText } from "./redacted.ts";
 import { readableAttempt, type Reading } from "./transcript.ts";
@@ -23,11 +23,7 @@ const STREAMS = ["pty-output", "stdout", "stderr", "events", "timing"] as const 
 
 export const LOGS_OPTIONS = {
   follow: flag("keep printing until the run ends", "-f"),
-  attempt: withValue(
-    "<n>",
-    "only this attempt (default: all; with --stream, --plain or --raw: the last)",
-    count(1, 999_999_999),
-  ),
+  attempt: attemptNumber("only this attempt (default: all; with --stream, --plain or --raw: the last)"),
   stream: choice("<stream>", `one recorded stream: ${STREAMS.join(", ")}`, STREAMS),
   plain: flag("all output of an attempt as text without control sequences"),
   redacted: flag("hide secrets"),

@@ -17,7 +17,7 @@ import {
 } from "../share/share.ts";
 import { attemptDir, runDirAt } from "../state/runs.ts";
 import type { Context } from "./context.ts";
-import { count, defineCommand, duration, RUN_HANDLE, withValue } from "./define.ts";
+import { defineCommand, duration, RUN_HANDLE, withValue, attemptNumber } from "./define.ts";
 import { eventFrom, EventText } from "./events-text.ts";
 import { itemsOf } from "./transcript.ts";
 
@@ -38,7 +38,7 @@ export const command = defineCommand({
     "Play the recording of an attempt with its timing. Space pauses, + and - change the speed, the right arrow skips to the next pause, q leaves.",
   args: { handle: RUN_HANDLE },
   options: {
-    attempt: withValue("<n>", "attempt to play (default: the last)", count(1, 999_999_999)),
+    attempt: attemptNumber("attempt to play (default: the last)"),
     speed: withValue("<factor>", "playback speed as a factor (default: 1)", speed),
     idle: withValue("<duration>", "maximum length of a pause (default: 2s; 0: as recorded)", duration),
   },

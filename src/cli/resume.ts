@@ -15,7 +15,7 @@ import { defineCommand, flag, RUN_HANDLE, repeatable, type OptionsOf, text, with
 import { detach } from "./detach.ts";
 import { inForeground } from "./foreground.ts";
 import { readMessage } from "./message.ts";
-import { MissingRun, NATIVE_HINT, type Parser } from "./parse.ts";
+import { isOption, MissingRun, NATIVE_HINT, type Parser } from "./parse.ts";
 import { workingDirectory } from "./start.ts";
 import { printDryRun } from "./summary.ts";
 
@@ -216,7 +216,7 @@ export function splitMessage(
       }
       return { own: args.slice(0, at), words: join(rest) ?? "" };
     }
-    if (looksLikeOption(arg)) {
+    if (isOption(arg)) {
       if (takesNext(parser, arg)) at += 1;
       continue;
     }
@@ -285,17 +285,13 @@ function insideMessage(word: string): Fault {
   );
 }
 
-function looksLikeOption(arg: string): boolean {
-  return arg.length > 1 && arg.startsWith("-");
-}
-
 function optionOf(parser: Parser, arg: string): Option | undefined {
   const name = arg.startsWith("--") ? arg.split("=", 1)[0] : arg;
   return parser.options.find(({ long, short }) => long === name || short === name);
 }
 
 function isOwnOption(parser: Parser, arg: string): boolean {
-  return looksLikeOption(arg) && (["-h", "--help"].includes(arg) || optionOf(parser, arg) !== undefined);
+  return isOption(arg) && (["-h", "--help"].includes(arg) || optionOf(parser, arg) !== undefined);
 }
 
 function takesNext(parser: Parser, arg: string): boolean {
