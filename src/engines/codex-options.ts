@@ -13,6 +13,7 @@ import {
   parseArgs,
   type Parsed,
   valueOf,
+  GRANTS,
 } from "./grammar.ts";
 import { rightOf, scaleOf } from "./rights.ts";
 
@@ -68,8 +69,8 @@ export const grammar: Grammar = {
   // Without a guard: the model and its provider, the prompt's content (`-i`), the look of output.
   options: [
     { names: ["--config", "-c"], takes: "value", repeatable: true, guard: setting },
-    { names: ["--enable"], takes: "value", repeatable: true, guard: "grant" },
-    { names: ["--disable"], takes: "value", repeatable: true, guard: "grant" },
+    { names: ["--enable"], ...GRANTS },
+    { names: ["--disable"], ...GRANTS },
     { names: ["--strict-config"], takes: "none" },
     { names: ["--image", "-i"], takes: "variadic", repeatable: true, bears: "once" },
     { names: ["--model", "-m"], takes: "value" },

@@ -17,6 +17,7 @@ import {
   parseArgs,
   render,
   valueOf,
+  GRANTS,
 } from "./grammar.ts";
 import { GEMINI_ENV } from "./guarded-env.ts";
 import { geminiLogin } from "./logins.ts";
@@ -63,30 +64,13 @@ const grammar: Grammar = {
     { names: ["--skip-trust", "--skipTrust"], takes: "none", guard: "grant" },
     // Off or on: on also overrides the settings for the sandbox's network and folders.
     { names: ["--sandbox", "-s"], takes: "none", guard: { rank: () => null } },
-    { names: ["--policy"], takes: "value", repeatable: true, guard: "grant", reads: "paths" },
-    {
-      names: ["--admin-policy", "--adminPolicy"],
-      takes: "value",
-      repeatable: true,
-      guard: "grant",
-      reads: "paths",
-    },
-    { names: ["--allowed-tools", "--allowedTools"], takes: "value", repeatable: true, guard: "grant" },
+    { names: ["--policy"], ...GRANTS, reads: "paths" },
+    { names: ["--admin-policy", "--adminPolicy"], ...GRANTS, reads: "paths" },
+    { names: ["--allowed-tools", "--allowedTools"], ...GRANTS },
     // Lists of everything allowed: each further name is a further right.
-    {
-      names: ["--allowed-mcp-server-names", "--allowedMcpServerNames"],
-      takes: "value",
-      repeatable: true,
-      guard: "grant",
-    },
-    { names: ["--extensions", "-e"], takes: "value", repeatable: true, guard: "grant" },
-    {
-      names: ["--include-directories", "--includeDirectories"],
-      takes: "value",
-      repeatable: true,
-      guard: "grant",
-      opens: "paths",
-    },
+    { names: ["--allowed-mcp-server-names", "--allowedMcpServerNames"], ...GRANTS },
+    { names: ["--extensions", "-e"], ...GRANTS },
+    { names: ["--include-directories", "--includeDirectories"], ...GRANTS, opens: "paths" },
     { names: ["--screen-reader", "--screenReader"], takes: "none" },
     // The model's control sequences reach the terminal.
     { names: ["--raw-output", "--rawOutput"], takes: "none", guard: "grant" },

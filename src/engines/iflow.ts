@@ -8,7 +8,7 @@ import { Fault } from "../core/faults.ts";
 import { hasDuplicateKeys, numberIn, objectIn, parseObject, stringIn } from "../lib/json.ts";
 import { engineAttemptOptions, passedOn, withMessage } from "./attempt-options.ts";
 import type { AttemptRequest, Command, Engine, OutputReader } from "./engine.ts";
-import { type Grammar, type Guard, has, type Parsed, parseArgs, render, valueOf } from "./grammar.ts";
+import { type Grammar, type Guard, has, type Parsed, parseArgs, render, valueOf, GRANTS } from "./grammar.ts";
 import { IFLOW_ENV } from "./guarded-env.ts";
 import { troubleOf } from "./troubles.ts";
 import { iflowLogin } from "./logins.ts";
@@ -46,21 +46,10 @@ const grammar: Grammar = {
     { names: ["--auto-edit", "--autoEdit"], takes: "none", guard: mode("--auto-edit") },
     { names: ["--sandbox", "-s"], takes: "none", guard: { rank: () => null } },
     { names: ["--sandbox-image", "--sandboxImage"], takes: "value", guard: "grant" },
-    {
-      names: ["--include-directories", "--includeDirectories", "--add-dir"],
-      takes: "value",
-      repeatable: true,
-      guard: "grant",
-      opens: "paths",
-    },
-    { names: ["--allowed-tools", "--allowedTools"], takes: "value", repeatable: true, guard: "grant" },
-    {
-      names: ["--allowed-mcp-server-names", "--allowedMcpServerNames"],
-      takes: "value",
-      repeatable: true,
-      guard: "grant",
-    },
-    { names: ["--extensions", "-e"], takes: "value", repeatable: true, guard: "grant" },
+    { names: ["--include-directories", "--includeDirectories", "--add-dir"], ...GRANTS, opens: "paths" },
+    { names: ["--allowed-tools", "--allowedTools"], ...GRANTS },
+    { names: ["--allowed-mcp-server-names", "--allowedMcpServerNames"], ...GRANTS },
+    { names: ["--extensions", "-e"], ...GRANTS },
     { names: ["--thinking"], takes: "none" },
     { names: ["--stream"], takes: "none" },
     { names: ["--all-files", "--all_files", "-a"], takes: "none" },
