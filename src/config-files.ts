@@ -7,7 +7,7 @@ import { join } from "node:path";
 import type { WorldOptions } from "./cli/cli.ts";
 import { type ConfigFile, mergeConfig, parseConfig, projectPowers } from "./core/config.ts";
 import type { Log } from "./core/deps.ts";
-import { Fault } from "./core/faults.ts";
+import { Fault, unlessFault } from "./core/faults.ts";
 import type { RunbookSource } from "./core/runbook.ts";
 import { harmless } from "./lib/harmless.ts";
 import { plural } from "./lib/plural.ts";
@@ -44,7 +44,7 @@ function warnOf([first, ...more]: readonly string[], log: Log): void {
   const rest =
     more.length === 0 ? "" : ` (and ${plural(more.length, "more problem")}; see \`reprise doctor\`)`;
   log.warn(
-    `${first}${rest} Defaults apply here to what cannot be read; commands that start agents refuse until it is corrected.`,
+    `${first}${rest} This command uses defaults for the settings that it cannot read; commands that start agents refuse until you correct the file.`,
   );
 }
 
@@ -96,7 +96,9 @@ async function agreed(
   { what, options }: { readonly what: string; readonly options: WorldOptions },
 ): Promise<boolean> {
   const record = join(deps.state.root, "trusted.json");
-  const known = options.badConfig === "report" ? trustedOrNone(record) : readTrusted(record);
+  // `doctor` itself reports a damaged record.
+  const known: Record<string, string> =
+    options.badConfig === "report" ? unlessFault(() => readTrusted(record), {}) : readTrusted(record);
   // A worktree of ours has the content of its repository, where the user agreed to the same text.
   const isAgreed = ({ path, sha256 }: RunbookSource) =>
     known[path] === sha256 ||
@@ -127,16 +129,6 @@ async function agreed(
     writeAtomic(record, `${JSON.stringify({ ...readTrusted(record), ...added }, null, 2)}\n`);
   });
   return true;
-}
-
-/** `doctor` itself reports a damaged record. */
-function trustedOrNone(record: string): Record<string, string> {
-  try {
-    return readTrusted(record);
-  } catch (error) {
-    if (!(error instanceof Fault)) throw error;
-    return {};
-  }
 }
 
 function readTrusted(record: string): Record<string, string> {

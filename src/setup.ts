@@ -180,7 +180,7 @@ async function asExported(env: Env, options: WorldOptions): Promise<Env> {
   const untold = found.filter(({ bad }) => bad === null).map(({ what }) => what);
   if (untold.length > 0)
     options.log.warn(
-      `the environment has the character U+FFFD in ${untold.join(", ")}. If it is not meant, the bytes there were not UTF-8.`,
+      `the character U+FFFD is in the environment: ${untold.join(", ")}. If you did not put it there, the bytes were not valid UTF-8.`,
     );
   // `PWD` is always the agent's directory.
   const names = found.flatMap(({ what, bad }) => (bad === null || what === "PWD" ? [] : [what])).toSorted();

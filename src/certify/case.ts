@@ -154,7 +154,7 @@ export interface CaseInstance {
   readonly steps: readonly CaseStep[];
   /** Why it does not apply to this engine. */
   readonly skipped: string | null;
-  /** Is it part of the short selection? */
+  /** Whether it is part of the short selection. */
   readonly short: boolean;
 }
 

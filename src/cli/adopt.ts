@@ -105,7 +105,7 @@ async function list(
   const [first] = open;
   if (first !== undefined) {
     context.print(
-      `${plural(open.length, "conversation")} without a handle. Take one over: reprise adopt ${first.engine} ${first.id}`,
+      `${plural(open.length, "conversation")} without a handle. Adopt one: reprise adopt ${first.engine} ${first.id}`,
     );
   }
   return 0;

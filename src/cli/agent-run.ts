@@ -4,6 +4,7 @@ import { allEngines } from "../run/engine-setup.ts";
 import { findAgent } from "../runbooks/runbooks.ts";
 import { startAgent } from "../supervisor/supervisor.ts";
 import { ensureDaemon } from "../supervisor/daemon-client.ts";
+import type { Context } from "./context.ts";
 import { defineCommand, flag, JSON_FLAG, repeatable } from "./define.ts";
 import { engineTraits } from "./runbook.ts";
 import { workingDirectory } from "./start.ts";
@@ -34,12 +35,8 @@ export const run = defineCommand({
     "reprise agent run worker --attach",
   ],
   run: async ({ args: { name }, options, reply }, context) => {
-    const vars = readVars(options.var ?? []);
-    const cwd = workingDirectory(".");
-    const trust = { runsAgents: true, trustCwd: options.trustCwd === true };
-    const deps = await context.open({ cwd, ...trust });
-    const engines = engineTraits(allEngines(deps));
-    const found = await findAgent(name, { cwd, env: deps.env, engines, vars });
+    const { deps, trust, place } = await openForRunbook(context, options);
+    const found = await findAgent(name, place);
     if (found.trust !== null) await context.trust(deps, found.trust, trust);
     // Before the start: without its daemon, an agent would not be supervised.
     await using daemon = await ensureDaemon(deps, context.version, (text) => context.log.info(text));
@@ -62,8 +59,21 @@ export const run = defineCommand({
   },
 });
 
+/** `place` is where a runbook is looked for, and the values for its variables. */
+export async function openForRunbook(
+  context: Context,
+  options: { readonly var?: readonly string[]; readonly trustCwd?: true },
+) {
+  const vars = readVars(options.var ?? []);
+  const cwd = workingDirectory(".");
+  const trust = { runsAgents: true, trustCwd: options.trustCwd === true };
+  const deps = await context.open({ cwd, ...trust });
+  const engines = engineTraits(allEngines(deps));
+  return { deps, trust, place: { cwd, env: deps.env, engines, vars } };
+}
+
 /** `name=value`; a repeated name is an error. */
-export function readVars(given: readonly string[]): Record<string, string> {
+function readVars(given: readonly string[]): Record<string, string> {
   const vars: Record<string, string> = {};
   for (const pair of given) {
     const equals = pair.indexOf("=");

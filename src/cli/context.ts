@@ -112,3 +112,12 @@ export function stderrLog(quiet: boolean): Log {
 function positive(value: number | undefined): number | null {
   return value !== undefined && Number.isSafeInteger(value) && value > 0 ? value : null;
 }
+
+/** Null: the directory is gone, together with its config. */
+export function currentDirectory(): string | null {
+  try {
+    return process.cwd();
+  } catch {
+    return null;
+  }
+}

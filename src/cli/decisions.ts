@@ -11,7 +11,15 @@ import type { Deps } from "../run/run.ts";
 import { getAgent, listDecisions, resolveDecision, lateAnswerFault } from "../supervisor/supervisor.ts";
 import { ensureDaemon } from "../supervisor/daemon-client.ts";
 import type { Context, Terminal } from "./context.ts";
-import { type Argument, defineCommand, type CommandGroup, flag, JSON_FLAG, withValue } from "./define.ts";
+import {
+  type Argument,
+  defineCommand,
+  type CommandGroup,
+  flag,
+  JSON_FLAG,
+  withValue,
+  IDS_FLAG,
+} from "./define.ts";
 import { readMessage } from "./message.ts";
 import { age, labelled, printTable, widthLimit } from "./words.ts";
 
@@ -44,7 +52,7 @@ const list = defineCommand({
   options: {
     all: flag("include resolved decisions"),
     json: JSON_FLAG,
-    ids: flag("print only ids, one per line"),
+    ids: IDS_FLAG,
   },
   examples: ["reprise decisions list", "reprise decisions list --all --json"],
   run: async ({ options, reply }, context) => {
@@ -240,7 +248,7 @@ async function carryOut(deps: Deps, context: Context, { decision, option, json }
     return done ? 0 : 1;
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
-    throw new Fault(error.code, `${stored} It is carried out when the daemon runs: ${error.message}`, {
+    throw new Fault(error.code, `${stored} The daemon carries it out when it runs: ${error.message}`, {
       facts: { ...error.facts, id },
       cause: error,
     });

@@ -145,6 +145,10 @@ export const choice = <const T extends string>(
   choices: readonly T[],
 ): ValueOption<T> => withValue(placeholder, help, oneOf(choices), { values: choices });
 
+/** The number of an attempt. */
+export const attemptNumber = (help: string): ValueOption<number> =>
+  withValue("<n>", help, count(1, 999_999_999));
+
 export const directory = (help: string): ValueOption<string> =>
   withValue("<dir>", help, text, { values: "directories" });
 
@@ -155,6 +159,9 @@ export function group<O extends Options>(heading: string, options: O): O {
 }
 
 export const JSON_FLAG = flag("print one JSON object");
+
+/** For lists of records that are not runs. */
+export const IDS_FLAG = flag("print only ids, one per line");
 
 /** A run by its handle. */
 export const RUN_HANDLE = {
@@ -192,10 +199,10 @@ export const personName = (given: string): string => {
   if (given.startsWith("-"))
     throw new Fault(
       "usage",
-      "A name (--name) does not begin with a dash: commands would read it as an option.",
+      "A name (--name) must not begin with a dash: commands would read it as an option.",
     );
   if (HANDLE.test(given.toLowerCase()) || isRunId(given))
-    throw new Fault("usage", "A name (--name) does not look like a handle or a run id.");
+    throw new Fault("usage", "A name (--name) must not look like a handle or a run id.");
   return given;
 };
 
@@ -203,7 +210,7 @@ export const personName = (given: string): string => {
 export const tagWord = (given: string): string => {
   if (!/^[^\s,]{1,40}$/u.test(given) || harmlessLine(given) !== given)
     throw new Fault("usage", "A tag has 1 to 40 printable characters, without blanks and commas.");
-  if (/^[-+]/.test(given)) throw new Fault("usage", "A tag begins with neither a dash nor a plus sign.");
+  if (/^[-+]/.test(given)) throw new Fault("usage", "A tag must not begin with a dash or a plus sign.");
   return given;
 };
 

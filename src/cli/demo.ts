@@ -100,6 +100,6 @@ async function startAndDie(deps: Deps, options: AttemptOptions & { readonly mess
   if (outcome?.result === "interrupted") return { run: result.run, reason: outcome.reason };
   throw new Fault(
     "engine_cannot",
-    `The demo agent was to be interrupted, and it was ${outcome?.result ?? "lost"}.`,
+    `The demo agent must end as interrupted, but it ended as ${outcome?.result ?? "lost"}.`,
   );
 }

@@ -10,7 +10,7 @@ import { plural } from "../lib/plural.ts";
 import { wrap } from "../lib/wrap.ts";
 import { checkHealth, type Health } from "../run/inspect.ts";
 import { type Deps, renewIndex } from "../run/run.ts";
-import { type Context, paint, type Terminal } from "./context.ts";
+import { type Context, paint, type Terminal, currentDirectory } from "./context.ts";
 import { defineCommand, flag, JSON_FLAG, type OptionsOf } from "./define.ts";
 import { age } from "./words.ts";
 
@@ -59,7 +59,7 @@ async function checkUp(context: Context, options: DoctorOptions): Promise<number
   if (options.acceptCopy === true)
     context.log.info(
       acceptCopy(deps)
-        ? `the runs of ${deps.state.root} are used here from now on; do not resume them in the original`
+        ? `${deps.state.root} now owns its runs; do not resume them in the original directory`
         : `${deps.state.root} is not a copy; nothing was changed`,
     );
   const rebuilt = options.rebuildIndex === true ? await renewIndex(deps) : null;
@@ -139,15 +139,6 @@ async function openOrSay(context: Context, options: DoctorOptions): Promise<Deps
     context.print(`reprise ${context.version}, node ${process.version}`);
     context.print(`${paint(context.terminal, "red", "attention")}  ${error.message}`);
     return exitCodeOf(error);
-  }
-}
-
-/** Null: the directory is gone, together with its config. */
-function currentDirectory(): string | null {
-  try {
-    return process.cwd();
-  } catch {
-    return null;
   }
 }
 

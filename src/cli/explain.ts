@@ -1,6 +1,7 @@
 /** `reprise explain`: shows how Reprise parses an engine's output. Needs no state directory. */
 import { createReadStream, statSync } from "node:fs";
 import type { EngineEvent } from "../core/events.ts";
+import { errorCode } from "../core/errno.ts";
 import { Fault } from "../core/faults.ts";
 import { tokensText } from "../core/tokens.ts";
 import type { Engine } from "../engines/engine.ts";
@@ -77,10 +78,8 @@ function input(context: Context, file: string | undefined): AsyncIterable<Buffer
     if (!statSync(file).isFile()) throw new Fault("usage", `${JSON.stringify(file)} is not a file.`);
   } catch (error) {
     if (error instanceof Fault) throw error;
-    throw new Fault(
-      "usage",
-      `${JSON.stringify(file)} cannot be read (${error instanceof Error && "code" in error ? String(error.code) : "unknown"}).`,
-    );
+    const why = errorCode(error) ?? "unknown";
+    throw new Fault("usage", `${JSON.stringify(file)} cannot be read (${why}).`);
   }
   return createReadStream(file);
 }

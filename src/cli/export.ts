@@ -6,7 +6,7 @@ import { resolve } from "node:path";
 import { type BundleEntry, writeBundle } from "../state/bundle.ts";
 import { readStream } from "../state/logs.ts";
 import { attemptDir, readAgentFile, runDirAt } from "../state/runs.ts";
-import { Fault } from "../core/faults.ts";
+import { Fault, ifFault } from "../core/faults.ts";
 import type { AgentRecord } from "../core/supervision.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
@@ -16,7 +16,6 @@ import { type InspectedAttempt, type Inspection, inspectRun, recognize } from ".
 import type { Context } from "./context.ts";
 import {
   choice,
-  count,
   defineCommand,
   flag,
   RUN_HANDLE,
@@ -24,6 +23,7 @@ import {
   type OptionsOf,
   text,
   withValue,
+  attemptNumber,
 } from "./define.ts";
 import { plainText, renderScreen } from "./plain.ts";
 import { redactedText, UNRECORDED, unknownText } from "./redacted.ts";
@@ -50,11 +50,7 @@ const OPTIONS = {
       values: "files",
     },
   ),
-  attempt: withValue(
-    "<n>",
-    "only this attempt (asciicast: default the last); not for an archive",
-    count(1, 999_999_999),
-  ),
+  attempt: attemptNumber("only this attempt (asciicast: default the last); not for an archive"),
   force: flag("replace an existing file"),
   logs: negation("leave out the agent's output; keep records and events"),
   json: flag("print one JSON object: path, bytes, files, omissions"),
@@ -120,7 +116,7 @@ async function exportRun(context: Context, handle: string, options: OptionsOf<ty
   const found = await inspectRun(deps, handle);
   runDirAt(deps.state, found.run.runDirectory);
   const { redact, unknown } = recognize(await context.configure(deps, { cwd: found.run.cwd }), found);
-  const agent = await readAgentFile(found.run.runDirectory).catch(missingIfFault);
+  const agent = await readAgentFile(found.run.runDirectory).catch(ifFault(null));
   const leftOut = leaves(options.logs, unknown, agent !== null);
   for (const warning of [...found.warnings, ...leftOut.filter((one) => one !== NO_LOGS)])
     context.log.warn(warning);
@@ -252,12 +248,7 @@ async function collected(parts: AsyncIterable<string>): Promise<Buffer | null> {
   try {
     for await (const part of parts) all.push(part);
   } catch (error) {
-    return missingIfFault(error);
+    return ifFault(null)(error);
   }
   return Buffer.from(all.join(""));
-}
-
-function missingIfFault(error: unknown): null {
-  if (error instanceof Fault) return null;
-  throw error;
 }

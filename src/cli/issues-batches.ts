@@ -31,7 +31,7 @@ export const status = defineCommand({
     if (last === undefined) {
       const none = { batch: null, live: false, resume: null, earlier: [], orphans: [] };
       if (options.json === true) context.printJson({ ok: true, repository: root, ...none });
-      else context.print("There was no batch in this repository yet. Start one: reprise issues run");
+      else context.print("This repository has had no batch yet. Start one: reprise issues run");
       return 0;
     }
     const live = last.completed_at === null && liveBatch(deps, root) === last.run_id;
@@ -56,8 +56,8 @@ export const status = defineCommand({
     context.print(`${harmlessLine(last.run_id, 40)}  ${live ? "under way" : howLong(last)}`);
     const past = issues.map(([issue, record]) => ({ issue, batch: last.run_id, ...record }));
     if (past.length > 0) printHistory(context, past, deps.clock.now());
-    else if (live) context.print("No issue of it has begun yet.");
-    else context.print(last.left === 0 ? "There was nothing to do." : "It began no issue.");
+    else if (live) context.print("None of its issues has started yet.");
+    else context.print(last.left === 0 ? "There was nothing to do." : "It started no issue.");
     printUnbegun(context, last, live);
     printGates(context, past);
     printLeaves(context, leaves, deps.clock.now());

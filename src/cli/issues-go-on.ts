@@ -95,7 +95,7 @@ function isWayTo({ issues }: BatchRecord, newest: BatchRecord): boolean {
   return isOther && taken.length > 0 && taken.every(({ id }) => Object.hasOwn(issues, id));
 }
 
-/** Everything that it could continue waits for a person. */
+/** True: every issue that the batch could continue waits for a person. */
 function isStuck(
   { completed_at: ended, issues, leaves = [] }: BatchRecord,
   waits: readonly LeftIssue[],
@@ -284,8 +284,8 @@ export async function undone(
 }
 
 /**
- * Why the run of an issue stays: the issue is in progress, and goes on in it. The source is asked where that needs no network;
- * of another one, what the newest batch says of the issue counts.
+ * Why the run of an issue stays: the issue is in progress and continues in this run. Reprise asks a source that needs no
+ * network; for any other source, the record of the newest batch decides.
  */
 export function neededByIssue(deps: Deps): (run: RunRecord) => Promise<string | null> {
   // Of many runs that are removed, each repository is read once.

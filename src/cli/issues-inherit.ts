@@ -77,7 +77,7 @@ export function inherit(
     if (given.scope !== undefined) return nothing;
     throw new Fault(
       "usage",
-      `The options of batch ${harmlessLine(last.run_id, 40)} are not those of this version of Reprise: ${harmlessLine(shellLine(words), 300)}. Say what to work on: --scope all, ids:a,b or epic:X.`,
+      `This version of Reprise cannot read the options of batch ${harmlessLine(last.run_id, 40)}: ${harmlessLine(shellLine(words), 300)}. Say what to work on: --scope all, ids:a,b or epic:X.`,
     );
   }
   const taken = takenFrom(before, given);
@@ -87,8 +87,8 @@ export function inherit(
   if (takenNative.some(isHidden))
     throw new Fault(
       "usage",
-      `Batch ${harmlessLine(last.run_id, 40)} was started with a secret in its native options. Reprise does not store secrets, so what it began cannot be resumed. ` +
-        "To start an issue of it over, set the issue's status to open, set the secret in the environment, and type: reprise issues run",
+      `Batch ${harmlessLine(last.run_id, 40)} was started with a secret in its native options. Reprise does not store secrets, so its issues cannot be resumed. ` +
+        "To start one of them over, set its status to open, set the secret in the environment, and type: reprise issues run",
     );
   if (optionWords(taken, []).some(isHidden))
     throw new Fault(
@@ -163,7 +163,7 @@ export function assertKept(
   if (was !== "" && !isLevel && was !== now.access && !isAsked && !isOther)
     throw new Fault(
       "usage",
-      `${name} held its agents to ${harmlessLine(was, 200)}, which no config file sets any more. Put it back, or say what agents may do: --access read, edit or full.`,
+      `${name} limited its agents to ${harmlessLine(was, 200)}, which no config file sets any more. Restore that setting, or choose: --access read, edit or full.`,
       { facts: { batch: record.run_id, access: was } },
     );
   const gate = textsIn(record, "gate");
@@ -179,7 +179,7 @@ export function assertKept(
     return `${had}, ${change}.`;
   throw new Fault(
     "usage",
-    `${had}, ${change}. Nothing was begun. Put the gate back into reprise.toml or your own config file, or go on with the change: --accept-gate`,
+    `${had}, ${change}. Nothing was started. Restore the gate in reprise.toml or your own config file, or accept the change: --accept-gate`,
     { facts: { batch: record.run_id, gate, now: [...now.gate] } },
   );
 }

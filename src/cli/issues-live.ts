@@ -87,7 +87,7 @@ export class BatchScreen implements BatchView, Disposable {
     const which = begun.length === 0 ? "" : ` (in progress: ${named}${more})`;
     const left = skip.length === 0 ? "" : `, ${skip.length} left out${which}`;
     this.log.info([`${plural(take.length, "issue")}${left}`, ...mayWords(planned)].join(" · "));
-    if (this.#verbose) for (const { id, why } of skip) this.log.info(`${id} is left out: ${why}`);
+    if (this.#verbose) for (const { id, why } of skip) this.log.info(`skipped ${id}: ${why}`);
   }
 
   verbose(text: string): void {

@@ -196,7 +196,7 @@ describe("options that --resume takes from the batch it continues", () => {
       "Give the option again: reprise issues run --resume --api-url 'https://me:[redacted]@host.example'",
     );
     const native = batch(["--", "--api-key", "[redacted]"]);
-    expect(() => inherit(parsed("--resume"), [], [native])).toThrow("set the issue's status to open");
+    expect(() => inherit(parsed("--resume"), [], [native])).toThrow("set its status to open");
     expect(inherit(parsed("--resume"), ["--api-key", "x"], [native]).native).toEqual(["--api-key", "x"]);
   });
 
@@ -349,15 +349,15 @@ describe("the batch that continues", () => {
   );
 
   test.each<[string, object, string[], Partial<typeof NOW>, string]>([
-    ["no gate any more", {}, [], { gate: [] }, `${GONE}. Nothing was begun. Put the gate back`],
+    ["no gate any more", {}, [], { gate: [] }, `${GONE}. Nothing was started. Restore the gate`],
     ["no gate any more, with trust", {}, ["--trust-cwd"], { gate: [] }, GONE],
-    ["another gate", {}, [], { gate: ["true"] }, `${OTHER}. Nothing was begun.`],
+    ["another gate", {}, [], { gate: ["true"] }, `${OTHER}. Nothing was started.`],
     [
       "an engine's option that is gone",
       { access: "--sandbox ro" },
       [],
       {},
-      "held its agents to --sandbox ro",
+      "limited its agents to --sandbox ro",
     ],
   ])("%s is refused", (_name, recorded, given, now, said) =>
     expect(() => kept(recorded, given, now)).toThrow(said),

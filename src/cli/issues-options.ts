@@ -1,6 +1,6 @@
 /** The options of `reprise issues run`, and the command line that continues an unfinished batch. */
 import { ACCESS_LEVELS } from "../core/config-issues.ts";
-import { Fault } from "../core/faults.ts";
+import { Fault, unlessFault } from "../core/faults.ts";
 import { typedDuration } from "../lib/duration.ts";
 import { shellLine } from "../lib/shell.ts";
 import { PLACEHOLDER } from "../issues/rights.ts";
@@ -187,10 +187,5 @@ export const withoutTrust = (words: readonly string[]) => {
 
 /** Null: this version does not know all of them. */
 export function parsedWords(words: readonly string[]): RunOptions | null {
-  try {
-    return parseOptions(DECLARATION, words);
-  } catch (error) {
-    if (error instanceof Fault) return null;
-    throw error;
-  }
+  return unlessFault(() => parseOptions(DECLARATION, words), null);
 }

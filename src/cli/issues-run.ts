@@ -73,7 +73,7 @@ async function withHint<T>({ taken, batch }: Inherited, planned: Promise<T>): Pr
     if (!(error instanceof Fault) || error.code !== "issue_unknown" || taken.scope === undefined) throw error;
     throw new Fault(
       "issue_unknown",
-      `${error.message} The scope ${harmlessLine(taken.scope, 200)} is that of batch ${harmlessLine(batch ?? "", 40)}; --scope gives another one.`,
+      `${error.message} The scope ${harmlessLine(taken.scope, 200)} comes from batch ${harmlessLine(batch ?? "", 40)}; choose another with --scope.`,
       { facts: error.facts, cause: error },
     );
   });
@@ -271,7 +271,7 @@ async function report(context: Context, job: Work, end: BatchEnd): Promise<void>
   const { options, deps, batch, place, named } = job;
   const { exitCode, issues, skipped, orphans, path, runId } = end;
   const { merge } = batch;
-  // As `issues status` shows it from now on.
+  // The records on disk, from which `issues status` reads as well.
   const prior = batchHistory(deps, place.root);
   const [newest] = prior.batches();
   const waits = newest === undefined ? [] : await damagedSessions(deps, newest);
@@ -306,7 +306,7 @@ async function report(context: Context, job: Work, end: BatchEnd): Promise<void>
   const others = inProgress.filter((id) => !earlier.some(({ ids }) => ids.includes(id)));
   if (others.length > 0)
     context.log.info(
-      `${plural(others.length, "issue")} in progress, which no batch has begun: ${harmlessLine(others.join(", "), 500)}. --resume takes ${others.length === 1 ? "it" : "them"} up.`,
+      `${plural(others.length, "issue")} in progress that no batch started: ${harmlessLine(others.join(", "), 500)}. --resume includes ${others.length === 1 ? "it" : "them"}.`,
     );
 }
 

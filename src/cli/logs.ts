@@ -6,14 +6,14 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { followStream, readStream } from "../state/logs.ts";
 import { attemptDir, loadAttemptFile, runDirAt } from "../state/runs.ts";
 import type { LogName } from "../state/tape.ts";
-import { Fault } from "../core/faults.ts";
+import { Fault, ifFault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Redact } from "../lib/secrets.ts";
 import type { Deps } from "../run/run.ts";
 import { inspectRun, recognize, whyNotResumable } from "../run/inspect.ts";
 import { selectRun } from "../run/select.ts";
 import type { Context } from "./context.ts";
-import { choice, count, defineCommand, flag, RUN_HANDLE, type OptionsOf, withValue } from "./define.ts";
+import { choice, defineCommand, flag, RUN_HANDLE, type OptionsOf, attemptNumber } from "./define.ts";
 import { plainText, renderScreen, writeOut } from "./plain.ts";
 import { redactedText, UNRECORDED, unknownText } from "./redacted.ts";
 import { readableAttempt, type Reading } from "./transcript.ts";
@@ -23,11 +23,7 @@ const STREAMS = ["pty-output", "stdout", "stderr", "events", "timing"] as const 
 
 export const LOGS_OPTIONS = {
   follow: flag("keep printing until the run ends", "-f"),
-  attempt: withValue(
-    "<n>",
-    "only this attempt (default: all; with --stream, --plain or --raw: the last)",
-    count(1, 999_999_999),
-  ),
+  attempt: attemptNumber("only this attempt (default: all; with --stream, --plain or --raw: the last)"),
   stream: choice("<stream>", `one recorded stream: ${STREAMS.join(", ")}`, STREAMS),
   plain: flag("all output of an attempt as text without control sequences"),
   redacted: flag("hide secrets"),
@@ -257,11 +253,7 @@ async function* follow(
 }
 
 async function isInteractive(found: RunRecord, n: number): Promise<boolean> {
-  try {
-    return (await loadAttemptFile(found.runDirectory, n))?.interactive ?? false;
-  } catch (error) {
-    // The record is damaged; the output is still there.
-    if (error instanceof Fault) return false;
-    throw error;
-  }
+  // The record may be damaged; the output is still there.
+  const record = await loadAttemptFile(found.runDirectory, n).catch(ifFault(null));
+  return record?.interactive ?? false;
 }

@@ -2,6 +2,7 @@
  * Reads the message from exactly one source, and rejects unusable ones.
  */
 import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";
+import { errorCode } from "../core/errno.ts";
 import { Fault } from "../core/faults.ts";
 
 /** More than any model accepts, and small enough for memory. */
@@ -24,7 +25,7 @@ export async function readMessage(sources: MessageSources): Promise<string | nul
     ...(sources.stdin ? ["--stdin"] : []),
   ];
   if (named.length > 1) {
-    throw new Fault("usage", `The message comes from one place, not from ${named.join(" and ")}.`);
+    throw new Fault("usage", `Give the message once, not in several places: ${named.join(" and ")}.`);
   }
   if (sources.file !== undefined) return check(readMessageFile(sources.file), `in ${sources.file}`);
   if (sources.stdin) return check(decode(await readStdin(), "on stdin"), "on stdin");
@@ -52,10 +53,14 @@ function readMessageFile(path: string): string {
   try {
     fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
   } catch (error) {
-    throw new Fault("message_invalid", `The message file ${path} cannot be read (${errno(error)}).`, {
-      facts: { path },
-      cause: error,
-    });
+    throw new Fault(
+      "message_invalid",
+      `The message file ${path} cannot be read (${errorCode(error) ?? "unknown error"}).`,
+      {
+        facts: { path },
+        cause: error,
+      },
+    );
   }
   try {
     const stat = fstatSync(fd);
@@ -96,8 +101,4 @@ function tooLong(where: string): Fault {
   return new Fault("message_invalid", `The message ${where} is longer than 10 MiB.`, {
     facts: { limit: MAX_BYTES },
   });
-}
-
-function errno(error: unknown): string {
-  return error instanceof Error && "code" in error ? String(error.code) : "unknown error";
 }

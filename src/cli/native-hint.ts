@@ -3,7 +3,7 @@ import { Fault } from "../core/faults.ts";
 import type { Engine } from "../engines/engine.ts";
 import { builtInEngine } from "../engines/engines.ts";
 import { shellLine } from "../lib/shell.ts";
-import { type Parser, unknownOptionIn } from "./parse.ts";
+import { isOption, type Parser, unknownOptionIn } from "./parse.ts";
 
 interface GivenArgs {
   /** The arguments before `--`, and after it. */
@@ -33,7 +33,6 @@ export function withNativeHint(error: unknown, parser: Parser, given: GivenArgs)
 }
 
 const nameOf = (arg: string): string => (arg.startsWith("--") ? (arg.split("=")[0] ?? arg) : arg);
-const isOption = (arg: string): boolean => arg.length > 1 && arg.startsWith("-");
 
 function specOf(engine: Engine, option: string) {
   return engine.grammar.options.find(({ names }) => names.includes(nameOf(option)));

@@ -200,3 +200,8 @@ function sentence(message: string): string {
   const first = message.charAt(0).toUpperCase() + message.slice(1);
   return /[.?!]$/.test(first) ? first : `${first}.`;
 }
+
+/** Whether a word has the form of an option. */
+export function isOption(word: string): boolean {
+  return word.length > 1 && word.startsWith("-");
+}

@@ -1,6 +1,6 @@
 /** Asks a person at the terminal which run a command is about. Loaded only for a command line that does not say it. */
 import { realpathSync } from "node:fs";
-import { Fault } from "../core/faults.ts";
+import { ifFault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import { titleOf } from "../core/title.ts";
 import { openPicker, type PickRow } from "../home/home.ts";
@@ -50,7 +50,7 @@ export async function pickRuns(context: Context, which: WhichRun): Promise<Chose
 
 /** Small parts: a key pressed between two of them is answered at once. */
 const PART = 100;
-/** After the first part, the list grows by so many at once: each growth sorts it again. */
+/** The number of runs that the list grows by after its first part: each growth sorts it again. */
 const SHOWN = 2_000;
 
 /** The named runs, or the runs of this folder and then all others. */
@@ -58,7 +58,8 @@ async function* rowsOf(deps: Deps, which: WhichRun): AsyncGenerator<readonly Pic
   const cwd = hereOf();
   const rowIn = (run: RunRecord) => rowOf(run, cwd, deps.env["HOME"]);
   if (which.only !== undefined) {
-    const found = await Promise.all(which.only.map((handle) => selectRun(deps, handle).catch(unlessRemoved)));
+    // A run may have been removed a moment ago.
+    const found = await Promise.all(which.only.map((handle) => selectRun(deps, handle).catch(ifFault(null))));
     yield found.flatMap((run) => (run === null ? [] : [rowIn(run)]));
     return;
   }
@@ -66,12 +67,6 @@ async function* rowsOf(deps: Deps, which: WhichRun): AsyncGenerator<readonly Pic
   const status: RunFilter = which.offers === "live" ? { status: "running" } : {};
   if (cwd !== null) yield* parts(deps, { ...status, cwd }, (runs) => runs.filter(isOffered).map(rowIn));
   yield* parts(deps, status, (runs) => runs.filter(isOffered).map(rowIn));
-}
-
-/** A run may have been removed a moment ago. */
-function unlessRemoved(error: unknown): null {
-  if (error instanceof Fault) return null;
-  throw error;
 }
 
 async function* parts<T>(

@@ -3,7 +3,6 @@ import type { DecisionRecord, PipelineRecord, StepRecord } from "../core/supervi
 import { formatDuration } from "../lib/duration.ts";
 import { harmless, harmlessLine, wholeSentences } from "../lib/harmless.ts";
 import { type Column, fitTable } from "../lib/table.ts";
-import { allEngines } from "../run/engine-setup.ts";
 import type { Deps } from "../run/run.ts";
 import { findPipeline } from "../runbooks/runbooks.ts";
 import {
@@ -21,11 +20,9 @@ import {
 } from "../supervisor/pipelines.ts";
 import { ensureDaemon, findDaemon, type ResumedAgent } from "../supervisor/daemon-client.ts";
 import { asksWords, isSupervised, UNSUPERVISED, wayWords, withQuestions } from "./agent-look.ts";
-import { readVars, VAR } from "./agent-run.ts";
+import { openForRunbook, VAR } from "./agent-run.ts";
 import type { Terminal } from "./context.ts";
-import { defineCommand, type CommandGroup, flag, JSON_FLAG, type Argument } from "./define.ts";
-import { engineTraits } from "./runbook.ts";
-import { workingDirectory } from "./start.ts";
+import { defineCommand, type CommandGroup, flag, JSON_FLAG, type Argument, IDS_FLAG } from "./define.ts";
 import { age, labelled, printTable, shortPath, widthLimit } from "./words.ts";
 
 export const command: CommandGroup = {
@@ -70,12 +67,8 @@ const start = defineCommand({
   },
   examples: ["reprise pipeline run ci", "reprise pipeline run ci --var branch=main --json"],
   run: async ({ args: { name }, options, reply }, context) => {
-    const vars = readVars(options.var ?? []);
-    const cwd = workingDirectory(".");
-    const trust = { runsAgents: true, trustCwd: options.trustCwd === true };
-    const deps = await context.open({ cwd, ...trust });
-    const engines = engineTraits(allEngines(deps));
-    const found = await findPipeline(name, { cwd, env: deps.env, engines, vars });
+    const { deps, trust, place } = await openForRunbook(context, options);
+    const found = await findPipeline(name, place);
     if (found.trust !== null) await context.trust(deps, found.trust, trust);
     await using daemon = await ensureDaemon(deps, context.version, (text) => context.log.info(text));
     const { definition, source } = found;
@@ -95,7 +88,7 @@ const list = defineCommand({
   options: {
     all: flag("include ended pipelines"),
     json: JSON_FLAG,
-    ids: flag("print only ids, one per line"),
+    ids: IDS_FLAG,
   },
   examples: ["reprise pipeline list", "reprise pipeline list --all --json"],
   run: async ({ options, reply }, context) => {

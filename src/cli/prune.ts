@@ -95,7 +95,7 @@ function printEmptied(context: Context, { gone, failed }: Emptied, dryRun: boole
   if (gone.length === 0) return;
   const handles = gone.map(({ handle }) => handle).join(", ");
   context.print(
-    `${dryRun ? "Would empty" : "Emptied"} ${plural(gone.length, "run")} from the trash: ${handles}.`,
+    `${dryRun ? "Would remove" : "Removed"} ${plural(gone.length, "run")} from the trash: ${handles}.`,
   );
 }
 
@@ -116,6 +116,6 @@ function print(context: Context, pruned: Pruned, dryRun: boolean, nowMs: number)
   const [first] = pruned.kept;
   if (first !== undefined)
     context.print(
-      `Worktrees are kept for ${TRASH_DAYS} days in ${dirname(first.path)}; to bring one back: reprise rm --restore ${first.handle}`,
+      `Reprise keeps removed worktrees for ${TRASH_DAYS} days in ${dirname(first.path)}; to bring one back: reprise rm --restore ${first.handle}`,
     );
 }

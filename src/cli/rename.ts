@@ -22,8 +22,8 @@ export const command = defineCommand({
     reply({ handle: run.handle, runId: run.runId, name: run.name }, () =>
       context.print(
         run.name === null
-          ? `Run ${run.handle} has no name now.`
-          : `Run ${run.handle} has the name ${harmlessLine(run.name)} now.`,
+          ? `Run ${run.handle} now has no name.`
+          : `Run ${run.handle} now has the name ${harmlessLine(run.name)}.`,
       ),
     );
     return 0;

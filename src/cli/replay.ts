@@ -17,7 +17,7 @@ import {
 } from "../share/share.ts";
 import { attemptDir, runDirAt } from "../state/runs.ts";
 import type { Context } from "./context.ts";
-import { count, defineCommand, duration, RUN_HANDLE, withValue } from "./define.ts";
+import { defineCommand, duration, RUN_HANDLE, withValue, attemptNumber } from "./define.ts";
 import { eventFrom, EventText } from "./events-text.ts";
 import { itemsOf } from "./transcript.ts";
 
@@ -38,9 +38,9 @@ export const command = defineCommand({
     "Play the recording of an attempt with its timing. Space pauses, + and - change the speed, the right arrow skips to the next pause, q leaves.",
   args: { handle: RUN_HANDLE },
   options: {
-    attempt: withValue("<n>", "this attempt (default: the last)", count(1, 999_999_999)),
+    attempt: attemptNumber("attempt to play (default: the last)"),
     speed: withValue("<factor>", "playback speed as a factor (default: 1)", speed),
-    idle: withValue("<duration>", "shorten longer pauses to this (default: 2s; 0: as recorded)", duration),
+    idle: withValue("<duration>", "maximum length of a pause (default: 2s; 0: as recorded)", duration),
   },
   examples: [
     "reprise replay 1a2b3c4d",
@@ -57,7 +57,7 @@ export const command = defineCommand({
       const format = attempts.some(({ record }) => record?.interactive === true) ? "asciicast" : "html";
       throw new Fault(
         "usage",
-        `replay draws on a terminal, and this is none. For text: reprise logs ${run.handle}. For a file: reprise export ${run.handle} --format ${format}`,
+        `\`reprise replay\` needs a terminal. For text: reprise logs ${run.handle}. For a file: reprise export ${run.handle} --format ${format}`,
       );
     }
     const attempt = attemptOf(run, attempts, options.attempt);
@@ -113,7 +113,7 @@ async function playableOf(
   const { cols, rows } = playable.size;
   if (cols > terminal.columns || rows > terminal.rows)
     context.log.info(
-      `Attempt ${n} was recorded at ${sizeText(playable.size)}. This terminal is smaller, so it shows a part.`,
+      `Attempt ${n} was recorded at ${sizeText(playable.size)}. This terminal is smaller and shows only part of it.`,
     );
   return playable;
 }

@@ -15,13 +15,13 @@ import { defineCommand, flag, RUN_HANDLE, repeatable, type OptionsOf, text, with
 import { detach } from "./detach.ts";
 import { inForeground } from "./foreground.ts";
 import { readMessage } from "./message.ts";
-import { MissingRun, NATIVE_HINT, type Parser } from "./parse.ts";
+import { isOption, MissingRun, NATIVE_HINT, type Parser } from "./parse.ts";
 import { workingDirectory } from "./start.ts";
 import { printDryRun } from "./summary.ts";
 
 const OPTIONS = {
   last: flag("resume the run last used in this directory"),
-  native: repeatable("<arg>", "native option for this attempt, one word each (repeatable)"),
+  native: repeatable("<arg>", "native option for this attempt; repeat it for every word"),
   keep: flag("use --native in all later attempts as well"),
   dryRun: flag("print the native command and the checks, without running anything"),
   detach: flag("run in the background and print the handle; see `reprise attach`"),
@@ -216,7 +216,7 @@ export function splitMessage(
       }
       return { own: args.slice(0, at), words: join(rest) ?? "" };
     }
-    if (looksLikeOption(arg)) {
+    if (isOption(arg)) {
       if (takesNext(parser, arg)) at += 1;
       continue;
     }
@@ -280,13 +280,9 @@ function insideMessage(word: string): Fault {
   const option = word.slice(0, 80);
   return new Fault(
     "usage",
-    `\`--\` stands inside the message, before ${option}. ${NATIVE_HINT} A message that holds such a word stands after \`--\` as a whole. Type \`reprise resume --help\`.`,
+    `\`--\` stands inside the message, before ${option}. ${NATIVE_HINT} If the message contains such a word, put the whole message after \`--\`. See \`reprise resume --help\`.`,
     { facts: { option } },
   );
-}
-
-function looksLikeOption(arg: string): boolean {
-  return arg.length > 1 && arg.startsWith("-");
 }
 
 function optionOf(parser: Parser, arg: string): Option | undefined {
@@ -295,7 +291,7 @@ function optionOf(parser: Parser, arg: string): Option | undefined {
 }
 
 function isOwnOption(parser: Parser, arg: string): boolean {
-  return looksLikeOption(arg) && (["-h", "--help"].includes(arg) || optionOf(parser, arg) !== undefined);
+  return isOption(arg) && (["-h", "--help"].includes(arg) || optionOf(parser, arg) !== undefined);
 }
 
 function takesNext(parser: Parser, arg: string): boolean {

@@ -40,7 +40,7 @@ const OPTIONS = {
     "workspace-write",
     "danger-full-access",
   ]),
-  native: repeatable("<word>", "native option for Codex, one word each (repeatable)"),
+  native: repeatable("<word>", "native option for Codex; repeat it for every word"),
   approve: choice(
     "<policy>",
     "on-request (default) or never: whether Codex asks for actions that the sandbox forbids",

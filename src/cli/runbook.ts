@@ -271,7 +271,7 @@ function troubleOf(kind: string | undefined, trigger: Trigger): TroubleKind | nu
   if (trigger !== "error")
     throw new Fault(
       "usage",
-      `on_${trigger} is about no error; leave ${JSON.stringify(kind.slice(0, 40))} out.`,
+      `on_${trigger} takes no kind of error: leave ${JSON.stringify(kind.slice(0, 40))} out.`,
     );
   if (found === undefined) {
     const near = nearest(kind, TROUBLE_KINDS);

@@ -32,7 +32,7 @@ const NOT_RUNNING = "The daemon is not running, so nothing will be resumed. Star
 const list = defineCommand({
   name: "scheduled list",
   summary: "List scheduled resumes, the next one first.",
-  options: { all: flag("include finished ones"), json: JSON_FLAG },
+  options: { all: flag("include finished resumes"), json: JSON_FLAG },
   examples: ["reprise scheduled", "reprise scheduled list --all --json"],
   run: async ({ options, reply }, context) => {
     const deps = await context.open({ cwd: null });

@@ -15,7 +15,7 @@ import {
   offerFor,
 } from "../run/inspect.ts";
 import { type Context, paint } from "./context.ts";
-import { count, defineCommand, flag, RUN_HANDLE, withValue } from "./define.ts";
+import { defineCommand, flag, RUN_HANDLE, attemptNumber } from "./define.ts";
 import { isFromStore, lastWordsOf, noConversation, UNNAMED, usedText, withEngineOf } from "./summary.ts";
 import { openScheduled, scheduledText } from "./scheduled-lines.ts";
 import { age, hanging, hangingPath, paintState, resetText, resumeAtReset, unbroken } from "./words.ts";
@@ -25,7 +25,7 @@ export const command = defineCommand({
   summary: "Show one run, its attempts and the proof of each resume.",
   args: { handle: RUN_HANDLE },
   options: {
-    attempt: withValue("<n>", "only this attempt", count(1, 999_999_999)),
+    attempt: attemptNumber("only this attempt"),
     json: flag("print one JSON object: the run record, and its attempts as `history`"),
   },
   examples: [

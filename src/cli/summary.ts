@@ -154,7 +154,7 @@ const LABEL = 9;
 /** In place of the id of a new conversation, which the earlier ids of the run are not. */
 export const UNNAMED = "unknown: the engine named no id for this conversation";
 
-/** In place of an id without a conversation. */
+/** Shown instead of an id that has no conversation. */
 export function noConversation({ answered }: ResumeOffer): string {
   if (answered === undefined) return "none: no conversation ever began";
   return `none: the engine answered in session ${harmlessLine(answered, 200)}, which is not a copy`;

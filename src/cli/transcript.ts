@@ -8,7 +8,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { followStream, readStream } from "../state/logs.ts";
 import { attemptDir, loadAttemptFile } from "../state/runs.ts";
 import type { LogName } from "../state/tape.ts";
-import { Fault } from "../core/faults.ts";
+import { Fault, ifFault } from "../core/faults.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmlessJson, harmlessLine } from "../lib/harmless.ts";
@@ -126,13 +126,8 @@ function howItEnded(record: AttemptRecord | null): string {
 }
 
 /** The record may be damaged; the output is still there. */
-async function recordOf({ runDirectory }: RunRecord, n: number): Promise<AttemptRecord | null> {
-  try {
-    return await loadAttemptFile(runDirectory, n);
-  } catch (error) {
-    if (error instanceof Fault) return null;
-    throw error;
-  }
+function recordOf({ runDirectory }: RunRecord, n: number): Promise<AttemptRecord | null> {
+  return loadAttemptFile(runDirectory, n).catch(ifFault(null));
 }
 
 /** Reprise corrects a dead owner's status on sight, so this becomes true when no process writes any more. */

@@ -46,7 +46,7 @@ export function unbroken(command: string): string {
   return command.replaceAll(" ", NO_BREAK);
 }
 
-/** On a terminal, a path after a label of so many columns. */
+/** A path for a terminal, after a label of the given number of columns. */
 export function hangingPath(
   terminal: Pick<Terminal, "stdout" | "columns">,
   path: string,

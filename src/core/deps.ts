@@ -39,7 +39,7 @@ export interface Processes {
   isAlive(identity: ProcessIdentity): boolean;
   /** Like `isAlive`, but reports doubt separately. */
   examine(identity: ProcessIdentity & { readonly machine?: string }): OwnerState;
-  /** Does another process hold a life here that belongs to none of these owners? Absent: unknown. */
+  /** Whether another process holds a life here that belongs to none of these owners. Absent: unknown. */
   hasOtherOwner?(known: readonly ProcessIdentity[]): boolean;
   identify(pid: number): ProcessIdentity | null;
   /** False: the pid no longer belongs to that process, and nothing was signalled. */

@@ -204,6 +204,23 @@ export class Fault extends Error {
   }
 }
 
+/** Handles a rejected promise: the fallback replaces a fault. Any other error is a bug and passes on. */
+export const ifFault =
+  <F>(fallback: F) =>
+  (error: unknown): F => {
+    if (error instanceof Fault) return fallback;
+    throw error;
+  };
+
+/** The same for work that throws. */
+export function unlessFault<T, F>(work: () => T, fallback: F): T | F {
+  try {
+    return work();
+  } catch (error) {
+    return ifFault(fallback)(error);
+  }
+}
+
 /** Any error that is neither a `Fault` nor a lack of a system resource is our bug: exit 70 (EX_SOFTWARE). */
 export function exitCodeOf(error: unknown): number {
   const fault = error instanceof Fault ? error : wantOf(error);

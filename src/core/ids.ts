@@ -34,7 +34,7 @@ export function parseSelector(text: string, { a, list }: SelectorWords = HANDLES
   const shown = JSON.stringify(text.slice(0, 80));
   throw new Fault(
     "handle_invalid",
-    `${shown} is not ${a}: ${whyNot(text)}. Type \`${list}\` to see what there is.`,
+    `${shown} is not ${a}: ${whyNot(text)}. Type \`${list}\` to see all of them.`,
     { facts: { given: text.slice(0, 80) } },
   );
 }

@@ -99,7 +99,7 @@ function waitField(text: string, nowMs: number): number | null {
 /** Precedes the time of something else: a token, a build, a file. */
 const OF_SOMETHING_ELSE = /\b(?:expir|valid|start|creat|issued|began|begins)[^\n;]{0,24}$/i;
 
-/** A full date and time with a zone. Log lines name the past. */
+/** A full date and time with a zone. A log line begins with such a time, which is not a reset time. */
 function isoTime(text: string, nowMs: number): number | null {
   // A time without a zone is ambiguous, and then the rest of the text is about something else.
   if (

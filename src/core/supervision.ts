@@ -121,5 +121,5 @@ export interface PipelineRecord {
   readonly endedAt: string | null;
 }
 
-/** In reports on a resume: of the copy of a session that the engine had lost. */
+/** What a report on a resume says when Reprise restored the copy of a lost session. */
 export const PUT_BACK = "the engine had lost the conversation, and Reprise restored the run's copy";

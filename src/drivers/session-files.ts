@@ -208,10 +208,14 @@ function restoreFault(cause: unknown, to: string): Fault {
   const code = errorCode(cause) ?? "unknown";
   const facts = { path: to, code };
   if (code === "EEXIST") {
-    return new Fault("storage_failed", `${to} exists already and is left as it is. Move it away first.`, {
-      facts,
-      cause,
-    });
+    return new Fault(
+      "storage_failed",
+      `${to} already exists, and Reprise did not change it. Move it away first.`,
+      {
+        facts,
+        cause,
+      },
+    );
   }
   const full = code === "ENOSPC" || code === "EDQUOT";
   return new Fault(

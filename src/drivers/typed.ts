@@ -26,7 +26,7 @@ export class Typed {
     );
   }
 
-  /** Can a conversation with this opening have begun here? Null: its opening is unknown. */
+  /** Whether a conversation with this opening can have begun here. Null: its opening is unknown. */
   mayHaveSaid(opening: string | null): boolean {
     if (!this.entered) return false;
     const text = Buffer.from(this.#text, "latin1").toString();

@@ -131,7 +131,9 @@ test("a permission profile from Codex's config decides instead of a sandbox that
 });
 
 test("a level for which an engine has no option is refused", () => {
-  expect(() => optionsOf("opencode", "read")).toThrow('OpenCode cannot be held to access "read"');
+  expect(() => optionsOf("opencode", "read")).toThrow(
+    'OpenCode has no option that Reprise knows for access "read"',
+  );
 });
 
 /** Lines as 0.166.0 wrote them in its read-only sandbox, shortened. */

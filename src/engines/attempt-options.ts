@@ -35,6 +35,15 @@ export interface EngineAttemptOptions {
   readonly report: OptionReport;
 }
 
+/** The command of native arguments that come without a message of ours: passed on unchanged. */
+export function passedOn(
+  args: readonly string[],
+  facts: Pick<Command, "headless" | "structured" | "expects"> & Partial<Command>,
+): Command {
+  const options = { kept: [...args], dropped: [], rewritten: [] };
+  return { args, stdin: null, env: {}, options, ...facts };
+}
+
 /** A start keeps everything; any other attempt keeps what the table allows a resume to carry. */
 export function engineAttemptOptions(grammar: Grammar, ask: AttemptRequest): EngineAttemptOptions {
   const given = parseArgs(grammar, ask.given, ask.givenHasNoPrompt);
@@ -210,7 +219,7 @@ export function accessOptions(
   const known = (["read", "edit", "full"] as const).filter((one) => modes[one] !== undefined);
   throw new Fault(
     "engine_cannot",
-    `${engine.title} cannot be held to access "${level}" by an option that Reprise knows. It has: ${known.join(", ")}. ` +
+    `${engine.title} has no option that Reprise knows for access "${level}", only for: ${known.join(", ")}. ` +
       "Give its own options after --, or choose another level.",
     { facts: { engine: engine.id, access: level, known } },
   );

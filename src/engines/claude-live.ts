@@ -6,13 +6,20 @@ import type { Activity, Trouble, TroubleKind } from "../core/events.ts";
 import { arrayIn, type JsonObject, numberIn, objectIn, parseObject, stringIn } from "../lib/json.ts";
 import { PATTERNS } from "./claude-output.ts";
 import { registryEntry, type RegistryEntry, transcriptOf } from "./claude-store.ts";
-import type { LiveUi, SessionFiles, UiMark, UiState, UiTurn, SessionPlace } from "./session-store.ts";
+import {
+  type LiveUi,
+  type SessionFiles,
+  type UiMark,
+  type UiState,
+  type UiTurn,
+  type SessionPlace,
+  PART_BYTES,
+  plain,
+  SLACK_MS,
+  timeOf,
+} from "./session-store.ts";
 import { troubleOf } from "./troubles.ts";
 
-/** One line may hold an attachment of 60 KB; larger growth between two looks is read from its end. */
-const PART_BYTES = 1_048_576;
-/** Clocks of one machine, rounded in different places. */
-const SLACK_MS = 1_000;
 const NOTHING: UiMark = {
   path: null,
   offset: 0,
@@ -107,11 +114,6 @@ async function readTranscript(
 /** Lines from before the process began and lines of a sub-agent do not belong to this turn. */
 function isOwn(record: JsonObject, startedAtMs: number): boolean {
   return record["isSidechain"] !== true && timeOf(record) >= startedAtMs - SLACK_MS;
-}
-
-function timeOf(record: JsonObject): number {
-  const at = Date.parse(stringIn(record, "timestamp") ?? "");
-  return Number.isNaN(at) ? 0 : at;
 }
 
 function said(
@@ -249,6 +251,3 @@ function takenUp(record: JsonObject): string {
 }
 
 /** Removes the line breaks and blanks that the terminal's width adds. */
-function plain(text: string): string {
-  return text.replace(/\s+/g, " ").trim();
-}

@@ -120,7 +120,7 @@ function optionsOf(ask: AttemptRequest): {
   const options = all.filter((option) => !leftOut(option));
   const unkept = options.find((option) => !isOneOf([...OWN, ...FIELDS], option));
   if (unkept !== undefined) {
-    throw new Fault("option_unkept", `The Codex server has no way to keep the option ${unkept.name}.`, {
+    throw new Fault("option_unkept", `The Codex server cannot keep the option ${unkept.name}.`, {
       facts: { option: unkept.name },
     });
   }

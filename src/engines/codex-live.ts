@@ -6,10 +6,17 @@ import type { Activity, Trouble } from "../core/events.ts";
 import { arrayIn, fieldIn, isObject, type JsonObject, objectIn, parseObject, stringIn } from "../lib/json.ts";
 import { troubleIn } from "./codex-server-output.ts";
 import { findRollout } from "./codex-store.ts";
-import type { LiveUi, SessionFiles, UiMark, UiState, SessionPlace } from "./session-store.ts";
-
-const PART_BYTES = 1_048_576;
-const SLACK_MS = 1_000;
+import {
+  type LiveUi,
+  type SessionFiles,
+  type UiMark,
+  type UiState,
+  type SessionPlace,
+  PART_BYTES,
+  plain,
+  SLACK_MS,
+  timeOf,
+} from "./session-store.ts";
 
 export async function codexActivity(
   agent: LiveUi,
@@ -102,11 +109,6 @@ function camel(name: string): string {
   return name.replace(/_(\w)/g, (_all, letter: string) => letter.toUpperCase());
 }
 
-function timeOf(record: unknown): number {
-  const at = Date.parse(stringIn(record, "timestamp") ?? "");
-  return Number.isNaN(at) ? 0 : at;
-}
-
 export async function codexTookUp(
   message: string,
   agent: LiveUi & { readonly typedAtMs: number },
@@ -127,6 +129,3 @@ export async function codexTookUp(
 }
 
 /** Removes the line breaks and blanks that the terminal's width adds. */
-function plain(text: string): string {
-  return text.replace(/\s+/g, " ").trim();
-}

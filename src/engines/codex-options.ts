@@ -13,6 +13,7 @@ import {
   parseArgs,
   type Parsed,
   valueOf,
+  GRANTS,
 } from "./grammar.ts";
 import { rightOf, scaleOf } from "./rights.ts";
 
@@ -68,8 +69,8 @@ export const grammar: Grammar = {
   // Without a guard: the model and its provider, the prompt's content (`-i`), the look of output.
   options: [
     { names: ["--config", "-c"], takes: "value", repeatable: true, guard: setting },
-    { names: ["--enable"], takes: "value", repeatable: true, guard: "grant" },
-    { names: ["--disable"], takes: "value", repeatable: true, guard: "grant" },
+    { names: ["--enable"], ...GRANTS },
+    { names: ["--disable"], ...GRANTS },
     { names: ["--strict-config"], takes: "none" },
     { names: ["--image", "-i"], takes: "variadic", repeatable: true, bears: "once" },
     { names: ["--model", "-m"], takes: "value" },
@@ -322,7 +323,7 @@ function heldProfile(last: (key: string) => string | undefined): HeldProfile | n
   return { name: id.replace(HELD_NAME, ""), isWhole };
 }
 
-/** The fate of the profile through a setting of `profileIn`, for people. Undefined: another setting. */
+/** What a setting of `profileIn` does to the profile, as words for a message. Undefined: another setting. */
 function describeProfile(key: string): string | null | undefined {
   if (key === "default_permissions") return null;
   if (!key.startsWith(`permissions.${HELD}`)) return undefined;

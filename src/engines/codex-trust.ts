@@ -26,7 +26,6 @@ export const folderTrust: NonNullable<Engine["folderTrust"]> = {
     const files = texts.map((text) => [...levelsIn(text)]);
     return trustIn(new Map([...files.toReversed().flat(), ...given]), folders);
   },
-  uiAsks: true,
 };
 
 function trustIn(levels: Levels, [cwd, ...checkouts]: Folders): FolderTrust {

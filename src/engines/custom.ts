@@ -7,7 +7,7 @@ import type { EngineConfig } from "../core/config.ts";
 import type { EngineEvent, Stream } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import { fieldIn, hasDuplicateKeys, type JsonObject, parseObject } from "../lib/json.ts";
-import { withMessage, override, splitForResume } from "./attempt-options.ts";
+import { override, passedOn, splitForResume, withMessage } from "./attempt-options.ts";
 import { type AttemptRequest, type Command, type Engine, SILENT } from "./engine.ts";
 import { assertNoPrompt, describe, type Grammar, type OptionSpec, parseArgs, render } from "./grammar.ts";
 import { troubleOf } from "./troubles.ts";
@@ -111,7 +111,9 @@ function command({ id, custom, grammar }: Described, ask: AttemptRequest): Comma
   const recorded = parseArgs(grammar, ask.given, ask.givenHasNoPrompt);
   // A new conversation in an old run does not return to the session that was named at its start.
   const named = ask.kind === "start" ? givenSession(custom, grammar, ask.given) : null;
-  if (ask.message === null && !ask.interactive) return untouched(ask.given, named);
+  // Whether such a command prints lines that match the rules is unknown, so its exit decides.
+  if (ask.message === null && !ask.interactive)
+    return passedOn(ask.given, { headless: true, structured: false, expects: named });
   if (ask.kind === "start") assertNoPrompt(recorded);
   const { after, dropped } = splitForResume(override(recorded, parseArgs(grammar, ask.native, true)));
   const template = templateFor(id, custom, ask.interactive)[again ? "resume" : "start"];
@@ -152,19 +154,6 @@ function namelessUi(id: string): string {
   return `this conversation cannot be resumed: Reprise cannot see the session of ${id}'s UI, and engines.${id}.session.choose is not set`;
 }
 
-/** Whether such a command prints lines that match the rules is unknown, so its exit decides. */
-function untouched(given: readonly string[], named: string | null): Command {
-  return {
-    args: given,
-    stdin: null,
-    env: {},
-    headless: true,
-    structured: false,
-    expects: named,
-    options: { kept: [...given], dropped: [], rewritten: [] },
-  };
-}
-
 function templateFor(
   id: string,
   custom: CustomEngine,
@@ -193,7 +182,7 @@ function fill(template: readonly string[], values: Values): string[] {
   if (dashes === 0 && template[message] === "{message}" && values.message?.startsWith("-") === true) {
     throw new Fault(
       "message_invalid",
-      `The message begins with a dash and would be taken for an option. Put "--" before "{message}" in the config.`,
+      `The message begins with a dash, so the engine would read it as an option. Put "--" before "{message}" in the config.`,
     );
   }
   return words.flatMap((word) =>

@@ -6,7 +6,7 @@ import { isAbsolute, join } from "node:path";
 import type { TroubleKind } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import { parseObject, stringIn } from "../lib/json.ts";
-import { withMessage, override, splitForResume } from "./attempt-options.ts";
+import { override, passedOn, splitForResume, withMessage } from "./attempt-options.ts";
 import { DEMO_ID, demoReader } from "./demo-output.ts";
 import { type AttemptRequest, type Command, type Engine, SILENT } from "./engine.ts";
 import { type FoundSession, OPENING_CHARACTERS, type SessionFiles } from "./session-store.ts";
@@ -145,15 +145,12 @@ export const demo: Engine = {
 /** The user's native arguments, nothing added. */
 function untouched(ask: AttemptRequest): Command {
   const parsed = parseArgs(grammar, ask.given);
-  return {
-    args: ask.given,
-    stdin: null,
-    env: {},
+  return passedOn(ask.given, {
     headless: !demo.opensUi(ask.given),
     structured: valueOf(parsed, "--format") === "jsonl",
     expects: sessionIn(parsed),
     options: { kept: describe(parsed.options), dropped: [], rewritten: [] },
-  };
+  });
 }
 
 /** The user's session and format stay; this chooses the rest. */

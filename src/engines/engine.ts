@@ -48,8 +48,6 @@ export interface Engine {
   readonly title: string;
   /** Program name, looked up on PATH unless the config names a path. */
   readonly program: string;
-  /** Arguments that must precede all others; only for engines that are our own script. */
-  readonly programArgs?: readonly string[];
   /** Why this engine can no longer be installed. Shown by `doctor`. */
   readonly legacy?: string;
   /** Oldest and newest versions with recorded fixtures. Null: not recorded. */
@@ -102,8 +100,6 @@ export interface Engine {
       folders: readonly [cwd: string, ...checkouts: string[]],
       args: readonly string[],
     ): FolderTrust;
-    /** For a folder that no settings name, the UI asks and continues only if the user trusts the folder. */
-    readonly uiAsks: true;
   };
   /** Variables whose unknown members may affect rights. Absent: the engine has no prefix. */
   readonly guardedEnv?: GuardedEnv;
@@ -118,7 +114,7 @@ export interface Engine {
   homeEnv(home: string): Readonly<Record<string, string>>;
   /** From the output of `program --version`. */
   version(output: string): string | null;
-  /** Is a user logged in? From files and variables, whose content stays unread if it is a secret. Absent: unknown. */
+  /** Whether a user is logged in, by files and variables; reads no secret. Absent: unknown. */
   login?(where: LoginPlace): LoginState;
   /** Would these native arguments, passed through unchanged, open a UI that needs a terminal? */
   opensUi(args: readonly string[]): boolean;
@@ -139,7 +135,7 @@ export interface Engine {
    * own messages counts.
    */
   explainExit(exit: Exit, stderrTail: string, nowMs: number, stdoutTail?: string): Trouble | null;
-  /** Does the engine still have this session, and where? */
+  /** Whether the engine still has this session, and where. */
   locate(session: string, where: SessionPlace, files: SessionFiles): Promise<Located>;
   /**
    * Does a new file with this name, where `locate` searched, belong to this session? Absent: only `locate` can tell.
@@ -198,7 +194,7 @@ export interface LoginPlace {
   readonly env: Env;
   /** The system's key store can hold logins. */
   readonly hasKeyStore: boolean;
-  /** Does this file have content? */
+  /** Whether this file has content. */
   has(path: string): boolean;
   /** The text of a settings file, never of a file for secrets. Null: missing. */
   settings(path: string): string | null;

@@ -4,7 +4,7 @@
  */
 import { basename, dirname, join } from "node:path";
 import { Fault } from "../core/faults.ts";
-import { engineAttemptOptions, withMessage } from "./attempt-options.ts";
+import { engineAttemptOptions, passedOn, withMessage } from "./attempt-options.ts";
 import type { AttemptRequest, Command, Engine, SettingsFile } from "./engine.ts";
 import { explainExit, geminiReader, ID } from "./gemini-output.ts";
 import { geminiSessions, geminiWords, locateGemini, namesChat } from "./gemini-store.ts";
@@ -17,6 +17,7 @@ import {
   parseArgs,
   render,
   valueOf,
+  GRANTS,
 } from "./grammar.ts";
 import { GEMINI_ENV } from "./guarded-env.ts";
 import { geminiLogin } from "./logins.ts";
@@ -63,30 +64,13 @@ const grammar: Grammar = {
     { names: ["--skip-trust", "--skipTrust"], takes: "none", guard: "grant" },
     // Off or on: on also overrides the settings for the sandbox's network and folders.
     { names: ["--sandbox", "-s"], takes: "none", guard: { rank: () => null } },
-    { names: ["--policy"], takes: "value", repeatable: true, guard: "grant", reads: "paths" },
-    {
-      names: ["--admin-policy", "--adminPolicy"],
-      takes: "value",
-      repeatable: true,
-      guard: "grant",
-      reads: "paths",
-    },
-    { names: ["--allowed-tools", "--allowedTools"], takes: "value", repeatable: true, guard: "grant" },
+    { names: ["--policy"], ...GRANTS, reads: "paths" },
+    { names: ["--admin-policy", "--adminPolicy"], ...GRANTS, reads: "paths" },
+    { names: ["--allowed-tools", "--allowedTools"], ...GRANTS },
     // Lists of everything allowed: each further name is a further right.
-    {
-      names: ["--allowed-mcp-server-names", "--allowedMcpServerNames"],
-      takes: "value",
-      repeatable: true,
-      guard: "grant",
-    },
-    { names: ["--extensions", "-e"], takes: "value", repeatable: true, guard: "grant" },
-    {
-      names: ["--include-directories", "--includeDirectories"],
-      takes: "value",
-      repeatable: true,
-      guard: "grant",
-      opens: "paths",
-    },
+    { names: ["--allowed-mcp-server-names", "--allowedMcpServerNames"], ...GRANTS },
+    { names: ["--extensions", "-e"], ...GRANTS },
+    { names: ["--include-directories", "--includeDirectories"], ...GRANTS, opens: "paths" },
     { names: ["--screen-reader", "--screenReader"], takes: "none" },
     // The model's control sequences reach the terminal.
     { names: ["--raw-output", "--rawOutput"], takes: "none", guard: "grant" },
@@ -185,20 +169,16 @@ function command(ask: AttemptRequest): Command {
   };
 }
 
-/** Native arguments without our message: passed on unchanged. */
 function untouched(ask: AttemptRequest): Command {
   const parsed = parseArgs(grammar, ask.given, ask.givenHasNoPrompt);
   const headless = !opensUi(ask.given);
-  return {
-    args: ask.given,
-    stdin: null,
+  return passedOn(ask.given, {
     env: environment(ask),
     settings: [NO_CLEAN_UP],
     headless,
     structured: headless && isJson(parsed.options),
     expects: idIn(parsed),
-    options: { kept: [...ask.given], dropped: [], rewritten: [] },
-  };
+  });
 }
 
 function sessionArgs(

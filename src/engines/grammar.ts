@@ -46,6 +46,9 @@ export type Guard =
   | { readonly rank: (value: string | null) => number | null; readonly scale?: string }
   | { readonly of: (value: string | null) => Guard | null };
 
+/** An option of which every further value is a further right. */
+export const GRANTS = { takes: "value", repeatable: true, guard: "grant" } as const;
+
 export interface Grammar {
   readonly options: readonly OptionSpec[];
   /**

@@ -6,9 +6,9 @@ import { basename, dirname, join } from "node:path";
 import type { EngineEvent, Exit } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import { hasDuplicateKeys, numberIn, objectIn, parseObject, stringIn } from "../lib/json.ts";
-import { engineAttemptOptions, withMessage } from "./attempt-options.ts";
+import { engineAttemptOptions, passedOn, withMessage } from "./attempt-options.ts";
 import type { AttemptRequest, Command, Engine, OutputReader } from "./engine.ts";
-import { type Grammar, type Guard, has, type Parsed, parseArgs, render, valueOf } from "./grammar.ts";
+import { type Grammar, type Guard, has, type Parsed, parseArgs, render, valueOf, GRANTS } from "./grammar.ts";
 import { IFLOW_ENV } from "./guarded-env.ts";
 import { troubleOf } from "./troubles.ts";
 import { iflowLogin } from "./logins.ts";
@@ -46,21 +46,10 @@ const grammar: Grammar = {
     { names: ["--auto-edit", "--autoEdit"], takes: "none", guard: mode("--auto-edit") },
     { names: ["--sandbox", "-s"], takes: "none", guard: { rank: () => null } },
     { names: ["--sandbox-image", "--sandboxImage"], takes: "value", guard: "grant" },
-    {
-      names: ["--include-directories", "--includeDirectories", "--add-dir"],
-      takes: "value",
-      repeatable: true,
-      guard: "grant",
-      opens: "paths",
-    },
-    { names: ["--allowed-tools", "--allowedTools"], takes: "value", repeatable: true, guard: "grant" },
-    {
-      names: ["--allowed-mcp-server-names", "--allowedMcpServerNames"],
-      takes: "value",
-      repeatable: true,
-      guard: "grant",
-    },
-    { names: ["--extensions", "-e"], takes: "value", repeatable: true, guard: "grant" },
+    { names: ["--include-directories", "--includeDirectories", "--add-dir"], ...GRANTS, opens: "paths" },
+    { names: ["--allowed-tools", "--allowedTools"], ...GRANTS },
+    { names: ["--allowed-mcp-server-names", "--allowedMcpServerNames"], ...GRANTS },
+    { names: ["--extensions", "-e"], ...GRANTS },
     { names: ["--thinking"], takes: "none" },
     { names: ["--stream"], takes: "none" },
     { names: ["--all-files", "--all_files", "-a"], takes: "none" },
@@ -147,19 +136,11 @@ function command(ask: AttemptRequest): Command {
   };
 }
 
-/** Native arguments without our message: passed on unchanged. */
 function untouched({ given }: AttemptRequest): Command {
   const parsed = parseArgs(grammar, given);
   const session = valueOf(parsed, "--resume") ?? "";
-  return {
-    args: given,
-    stdin: null,
-    env: {},
-    headless: !opensUi(parsed),
-    structured: has(parsed, "--prompt"),
-    expects: ID.test(session) ? session : null,
-    options: { kept: [...given], dropped: [], rewritten: [] },
-  };
+  const expects = ID.test(session) ? session : null;
+  return passedOn(given, { headless: !opensUi(parsed), structured: has(parsed, "--prompt"), expects });
 }
 
 function sessionArgs({ kind, session }: AttemptRequest): readonly string[] {
@@ -177,7 +158,7 @@ function promptArgs(message: string, headless: boolean): (text: string) => reado
   if (bytes > MAX_MESSAGE_BYTES) {
     throw new Fault(
       "message_invalid",
-      `The message has ${bytes} bytes; iFlow takes it as an argument, which holds ${MAX_MESSAGE_BYTES}. Put it into a file and name the file.`,
+      `The message has ${bytes} bytes; iFlow takes it as an argument, which holds at most ${MAX_MESSAGE_BYTES}. Put it into a file and name the file.`,
       { facts: { bytes, most: MAX_MESSAGE_BYTES } },
     );
   }

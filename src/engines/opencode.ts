@@ -5,7 +5,13 @@
 import { basename, dirname, join } from "node:path";
 import { Fault } from "../core/faults.ts";
 import { arrayIn, fieldIn, objectIn, parseObject, stringIn } from "../lib/json.ts";
-import { type EngineAttemptOptions, engineAttemptOptions, rewrite, withMessage } from "./attempt-options.ts";
+import {
+  type EngineAttemptOptions,
+  engineAttemptOptions,
+  passedOn,
+  rewrite,
+  withMessage,
+} from "./attempt-options.ts";
 import type { AttemptRequest, Command, Engine } from "./engine.ts";
 import {
   type FoundSession,
@@ -226,20 +232,10 @@ function command(ask: AttemptRequest): Command {
   return ask.interactive || ask.message === null ? inUi(ask, options) : headless(ask, ask.message, options);
 }
 
-/** Native arguments without our message: passed on unchanged. */
 function untouched({ given }: AttemptRequest): Command {
   const parsed = parseArgs(grammar, given);
-  const session = valueOf(parsed, "--session") ?? null;
-  const continues = session !== null && ID.test(session) && !has(parsed, "--fork");
-  return {
-    args: given,
-    stdin: null,
-    env: {},
-    headless: !opensUi(parsed),
-    structured: isJson(parsed),
-    expects: continues ? session : null,
-    options: { kept: [...given], dropped: [], rewritten: [] },
-  };
+  const expects = ownSession(parsed);
+  return passedOn(given, { headless: !opensUi(parsed), structured: isJson(parsed), expects });
 }
 
 function headless(ask: AttemptRequest, message: string, all: EngineAttemptOptions): Command {
@@ -258,7 +254,7 @@ function headless(ask: AttemptRequest, message: string, all: EngineAttemptOption
     env: {},
     headless: true,
     structured: (valueOf(now, "--format") ?? "json") === "json",
-    expects: ask.kind === "resume" ? ask.session : (ownSession(now) ?? null),
+    expects: ask.kind === "resume" ? ask.session : ownSession(now),
     options: report,
   };
 }

@@ -4,6 +4,7 @@
  */
 import type { Activity, Trouble } from "../core/events.ts";
 import type { ProcessIdentity } from "../core/records.ts";
+import { stringIn } from "../lib/json.ts";
 
 export interface SessionPlace {
   readonly home: string;
@@ -137,3 +138,19 @@ export interface FileEntry {
 }
 
 export type DatabaseRow = Readonly<Record<string, unknown>>;
+
+/** One line may hold an attachment of 60 KB; larger growth between two looks at a live session is read from its end. */
+export const PART_BYTES = 1_048_576;
+/** Clocks of one machine, rounded in different places. */
+export const SLACK_MS = 1_000;
+
+/** Milliseconds since 1970. 0: the record has no time. */
+export function timeOf(record: unknown): number {
+  const at = Date.parse(stringIn(record, "timestamp") ?? "");
+  return Number.isNaN(at) ? 0 : at;
+}
+
+/** A message as it is compared: engines change its white space. */
+export function plain(text: string): string {
+  return text.replace(/\s+/g, " ").trim();
+}

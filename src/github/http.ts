@@ -115,7 +115,7 @@ async function sendOnce(options: HttpOptions, url: string, init: Init): Promise<
     const why = deadline.aborted
       ? `no answer within ${formatDuration(options.timeoutMs)}`
       : networkError(error);
-    throw new Fault("github_unreachable", `${host} could not be reached: ${why}. Try again later.`, {
+    throw new Fault("github_unreachable", `${host} does not answer: ${why}. Try again later.`, {
       facts: { host, why },
     });
   }

@@ -218,7 +218,11 @@ function filtered(state: PickState): PickState {
   return fitted({ ...state, found, elsewhere: fitting(state.query.text, others).length, choice });
 }
 
-function fitting(query: string, rows: readonly PickRow[]): readonly PickRow[] {
+/** The rows that fit the query, the best first; without a query all of them. */
+export function fitting<T extends { readonly text: string }>(
+  query: string,
+  rows: readonly T[],
+): readonly T[] {
   if (query.trim() === "") return rows;
   return ranked(
     query,

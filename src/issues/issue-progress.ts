@@ -282,7 +282,7 @@ export class IssueProgress {
       await source.note(id, openNote(state, redact(why).slice(0, 2_000), options.again.note));
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
-      deps.log.warn(`${id} did not get its note: ${error.message}`);
+      deps.log.warn(`${id} has no note from Reprise: ${error.message}`);
     }
   }
 

@@ -4,8 +4,7 @@
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { readRecord, removeQuietly, writeAtomic } from "../state/files.ts";
-import { Fault } from "../core/faults.ts";
+import { readRecordOrNull, removeQuietly, writeAtomic } from "../state/files.ts";
 import type { ProcessIdentity, RunRecord } from "../core/records.ts";
 import { objectIn, stringIn } from "../lib/json.ts";
 import type { BatchLease, Deps } from "../run/run.ts";
@@ -119,13 +118,4 @@ export function batchHolds(
 function isSelf({ processes }: Pick<Deps, "processes">, who: ProcessIdentity): boolean {
   const { pid, start, boot, space } = processes.self();
   return who.pid === pid && who.start === start && who.boot === boot && who.space === space;
-}
-
-function readRecordOrNull(path: string): ReturnType<typeof readRecord> {
-  try {
-    return readRecord(path);
-  } catch (error) {
-    if (!(error instanceof Fault)) throw error;
-    return null;
-  }
 }

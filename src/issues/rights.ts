@@ -45,13 +45,13 @@ export function assertRightsNotWider(deps: Deps, batch: BatchOptions, { record, 
     if (asked && (record === null || wider.option === access.by))
       throw new Fault(
         "would_widen",
-        `--access ${access.level} was asked for, but ${file} has ${harmlessLine(access.by ?? wider.option, 200)}, which decides instead and may allow more. Nothing began. ` +
-          `Remove it from the config file; or omit --access and let it decide.`,
+        `--access ${access.level} has no effect: ${file} has ${harmlessLine(access.by ?? wider.option, 200)}, which overrides it and may allow more. Nothing was started. ` +
+          "Remove it from the config file, or omit --access.",
         { facts: { ...facts, option: wider.option } },
       );
     throw new Fault(
       "would_widen",
-      `${widerText(record)}: ${file} ${wider.gone ? `had ${option}, and it is gone` : `has ${option} now`}. Nothing began. ` +
+      `${widerText(record)}: ${file} ${wider.gone ? `had ${option}, and it is gone` : `has ${option} now`}. Nothing was started. ` +
         `${wider.gone ? "Restore it" : "Remove it"} to continue the batch; or ${restartHint("with the config as it is", name)}`,
       { facts: { ...facts, option: wider.option } },
     );
@@ -60,7 +60,7 @@ export function assertRightsNotWider(deps: Deps, batch: BatchOptions, { record, 
   if (variable === null) return;
   throw new Fault(
     "would_widen",
-    `${widerText(record)}: the variable ${variable} decides what ${name} may do, and it has changed. Nothing began. ` +
+    `${widerText(record)}: the variable ${variable} decides what ${name} may do, and it has changed. Nothing was started. ` +
       `Restore it, in the environment or in [engines.${name}] env; or ${restartHint("with the environment as it is", name)}`,
     { facts: { ...facts, variable } },
   );
@@ -130,8 +130,8 @@ function failedStrict({ issues }: BatchRecord): boolean {
 export const PLACEHOLDER = "…";
 
 /**
- * The native options of a batch for its printed command: the engine would refuse the refused ones again. `args`: the
- * present arguments of the engine's config.
+ * The native options of a batch in the command that Reprise prints, without options that the engine refused. `args`: the
+ * engine's arguments in the config as it is now.
  */
 export function correctedOptions(
   record: BatchRecord,

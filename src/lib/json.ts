@@ -62,7 +62,7 @@ export function fieldIn(value: unknown, key: string): unknown {
 }
 
 /**
- * Does any object in a JSON text repeat a key? `JSON.parse` takes the last value and other readers the first, so such a
+ * Whether any object in a JSON text repeats a key. `JSON.parse` takes the last value and other readers the first, so such a
  * text is ambiguous. The text must be valid JSON.
  */
 export function hasDuplicateKeys(text: string): boolean {

@@ -45,7 +45,7 @@ const ABOUT =
   /^(?:limits?|count|budget|usage|size|window|ttl|timeout|expiry|file|path|dir|sock|socket|var|env|helper|mode|type|method|provider|store|backend|status)$/i;
 
 /**
- * Does a variable, option or field with this name hold a secret? `API_KEY` and `authToken` do, `KEYBOARD` and
+ * Whether a variable, option or field with this name holds a secret. `API_KEY` and `authToken` do, `KEYBOARD` and
  * `max_tokens` do not.
  */
 export function isSecretName(name: string): boolean {

@@ -32,7 +32,7 @@ function writes(pid: number, name: string): boolean {
   return (flags & 3) !== 0;
 }
 
-/** Does this program run in the directory without any attempt's marker? */
+/** Whether this program runs in the directory without any attempt's marker. */
 export function runsUnmarked(program: string, directory: string): boolean {
   if (process.platform !== "linux") return false;
   return (quietly(() => readdirSync("/proc")) ?? [])

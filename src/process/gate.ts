@@ -182,7 +182,7 @@ class Tail {
   }
 }
 
-/** The end of a text, at most so many bytes. */
+/** The end of a text, at most the given number of bytes. */
 function endOf(text: string, bytes: number): string {
   const all = Buffer.from(text);
   if (all.length <= bytes) return text;

@@ -100,7 +100,7 @@ function autogroupOf(pid: number): string | null {
   }
 }
 
-/** Does the environment that the process started with contain this variable? */
+/** Whether the environment that the process started with contains this variable. */
 export function hasVariable(pid: number, assignment: string): boolean {
   if (!hasProc) return ps.hasVariable(pid, assignment);
   try {
@@ -209,7 +209,7 @@ function needed(path: string, read: (path: string) => string): string {
     const why = code === null ? "" : ` (${code})`;
     throw new Fault(
       "platform_unsupported",
-      `${path} cannot be read${why}, and without it Reprise cannot tell processes apart; nothing was started. ` +
+      `${path} cannot be read${why}. Without it, Reprise cannot tell processes apart, so it started nothing. ` +
         "Mount all of /proc: mount -t proc proc /proc (in a systemd unit: ProcSubset=all)",
       { facts: { path }, cause: error },
     );

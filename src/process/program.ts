@@ -44,7 +44,7 @@ export function lockProgram(): string | null {
 
 const LOOK_MS = 5_000;
 
-/** Does another process hold the lock that `flock` takes? False if the system cannot tell. */
+/** Whether another process holds the lock that `flock` takes. False if the system cannot tell. */
 export function isFlocked(path: string): boolean {
   const flock = lockProgram();
   if (flock === null) return false;

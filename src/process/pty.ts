@@ -227,7 +227,7 @@ function loadNative(): Native {
   } catch (cause) {
     throw new Fault(
       "platform_unsupported",
-      "Terminals cannot be opened: the package @lydell/node-pty has no build for this system. Use --mode pipe.",
+      "Reprise cannot open a terminal: the package @lydell/node-pty has no build for this system. Use --mode pipe.",
       { facts: { platform: `${process.platform}-${process.arch}` }, cause },
     );
   }

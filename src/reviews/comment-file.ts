@@ -105,7 +105,7 @@ function readWhole(path: string): string {
 function invalid(path: string, why: string): Fault {
   return new Fault(
     "comments_invalid",
-    `${path} cannot be used: ${why}. It must have one JSON object a line with at least ` +
+    `${path} cannot be used: ${why}. It must have one JSON object per line with at least ` +
       "id, author, file_path, body and created_at; `reprise review <pr> --export jsonl` writes such a file.",
     { facts: { path, why } },
   );

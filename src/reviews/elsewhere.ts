@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { checkOwnDirectory } from "../state/files.ts";
 import { readStream } from "../state/logs.ts";
 import { attemptDir } from "../state/runs.ts";
-import { Fault } from "../core/faults.ts";
+import { Fault, unlessFault } from "../core/faults.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import { LineSplitter } from "../lib/lines.ts";
 import type { Deps, Watch } from "../run/run.ts";
@@ -52,15 +52,8 @@ export async function catchUpAll(deps: Deps, directory: string, pullRequest: Pul
 
 function sessionsIn(directory: string, start: string): readonly SessionFile[] {
   const names = sidecarsIn(directory).filter((name) => name.toLowerCase().startsWith(start.toLowerCase()));
-  return names.flatMap((name) => {
-    try {
-      return [openSession(join(directory, name))];
-    } catch (error) {
-      if (!(error instanceof Fault)) throw error;
-      // The search for sessions reports it.
-      return [];
-    }
-  });
+  // The search for sessions reports an unusable one.
+  return names.flatMap((name) => unlessFault(() => [openSession(join(directory, name))], []));
 }
 
 async function catchUp(deps: Deps, path: string): Promise<void> {
@@ -75,7 +68,7 @@ async function catchUp(deps: Deps, path: string): Promise<void> {
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
     if (error.code !== "handle_unknown" && error.code !== "record_damaged")
-      deps.log.warn(`a review session was not brought up to date: ${error.message}`);
+      deps.log.warn(`Reprise could not update a review session: ${error.message}`);
   }
 }
 
@@ -163,6 +156,6 @@ function orWarn(deps: Deps, work: () => void): void {
     work();
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
-    deps.log.warn(`a review session was not brought up to date: ${error.message}`);
+    deps.log.warn(`Reprise could not update a review session: ${error.message}`);
   }
 }

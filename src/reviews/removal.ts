@@ -38,7 +38,7 @@ export function sessionRemoval(state: StateDir, log: Pick<Log, "warn">): (run: R
       if (owner === true) remove(stem);
       else if (owner === null)
         log.warn(
-          `${stem}.jsonl was left where it is: its sidecar cannot be read, so nobody can tell whether it is of run ${run.handle}.`,
+          `${stem}.jsonl stays where it is: Reprise cannot read its sidecar, so it cannot tell whether the file belongs to run ${run.handle}.`,
         );
     }
   };

@@ -102,7 +102,7 @@ export function openReviewService(deps: Deps, options: ReviewServiceOptions): Re
       (await discovery()).declineSession(sidecar, new Date(deps.clock.now()).toISOString());
     },
     begin(order, update) {
-      if (folder === null) throw new Fault("usage", "There is no folder that Codex could work in.");
+      if (folder === null) throw new Fault("usage", "Codex has no folder to work in.");
       return options.begin(order, update, { cwd: folder.at.cwd, title });
     },
     codeAround: async (comment, lines) => (clone === null ? null : codeAround(clone, comment, lines)),
@@ -134,7 +134,7 @@ export async function findPullRequest(
   if (clone === null || base === null || clone.branch === null) {
     throw new Fault(
       "usage",
-      `Which pull request? ${cwd} is not a clone with a GitHub remote and a branch that could tell. Name it: reprise review <owner>/<repository>#<number>`,
+      `Which pull request? ${cwd} is not a clone with a GitHub remote and a current branch. Name it: reprise review <owner>/<repository>#<number>`,
       { facts: { cwd } },
     );
   }

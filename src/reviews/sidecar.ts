@@ -140,7 +140,7 @@ export function openSession(path: string): SessionFile {
 function damaged(path: string, why: string): Fault {
   return new Fault(
     "record_damaged",
-    `${path} cannot be used: ${why}. The file was left as it is; \`reprise doctor\` says what to do.`,
+    `${path} cannot be used: ${why}. The file was not changed; \`reprise doctor\` says what to do.`,
     { facts: { path, why } },
   );
 }

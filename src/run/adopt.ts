@@ -279,7 +279,7 @@ function readable(engine: Engine): Engine {
   if (engine.can.readStore) return engine;
   throw new Fault(
     "engine_cannot",
-    `The sessions of ${engine.title} cannot be looked up. Start it with Reprise instead.`,
+    `Reprise cannot look up the sessions of ${engine.title}. Start a new run instead: reprise start ${engine.id}`,
     {
       facts: { engine: engine.id },
     },

@@ -14,7 +14,7 @@ import { removeQuietly } from "../state/files.ts";
 import { agentLock, attemptDir, listAttemptDirs, listRunDirs } from "../state/runs.ts";
 import { openLog } from "../state/tape.ts";
 import type { Processes } from "../core/deps.ts";
-import { Fault } from "../core/faults.ts";
+import { Fault, unlessFault } from "../core/faults.ts";
 import type { AttemptRecord, ProcessIdentity, RunRecord } from "../core/records.ts";
 import type { Deps } from "./deps.ts";
 
@@ -89,7 +89,8 @@ export async function findUnrecorded(
 ): Promise<Unrecorded | null> {
   const { processes } = world;
   const runId = basename(runDirectory);
-  for (const n of attemptsIn(runDirectory)) {
+  // Other code reports a directory with unsafe permissions.
+  for (const n of unlessFault(() => listAttemptDirs(runDirectory), [])) {
     const path = agentLock({ runDirectory }, n);
     if (recorded.numbers.includes(n) || !existsSync(path)) continue;
     const pids = processes.findMarked(attemptMarker(runId, n)).map(({ pid }) => pid);
@@ -99,16 +100,6 @@ export async function findUnrecorded(
     if (lives || mayLive()) return { runDirectory, handle: runId.slice(-8), n, lives, pids };
   }
   return null;
-}
-
-/** Empty for a directory with unsafe permissions, which other code reports. */
-function attemptsIn(runDirectory: string): readonly number[] {
-  try {
-    return listAttemptDirs(runDirectory);
-  } catch (error) {
-    if (!(error instanceof Fault)) throw error;
-    return [];
-  }
 }
 
 /** The same for all run directories, including those without a usable `run.json`. `found`: the readable records. */
@@ -159,7 +150,7 @@ export async function assertNoneUnknown(deps: Deps, run: RunRecord): Promise<voi
   const pids = unknown.map(({ identity }) => identity.pid);
   throw new Fault(
     "session_busy",
-    `An agent works in attempt ${first.rest} of run ${run.handle} (pid ${pids.join(", ")}), which is not recorded here. Perhaps an older state directory was restored. ` +
+    `An agent works in attempt ${first.rest} of run ${run.handle} (pid ${pids.join(", ")}), which is not recorded here. Perhaps you restored an older state directory. ` +
       `Wait for it, or end it: kill ${pids.join(" ")}`,
     { facts: { handle: run.handle, attempt: Number(first.rest), pids: pids.map(String) } },
   );

@@ -124,7 +124,7 @@ export async function finishRemovals(deps: Deps): Promise<void> {
     await sweepTrash(state, clock, isDead({ processes }));
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
-    log.warn(`the rest of an earlier removal is still there: ${error.message}`);
+    log.warn(`an earlier removal left files behind: ${error.message}`);
   }
 }
 

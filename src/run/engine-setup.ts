@@ -4,7 +4,7 @@
 import { dirname, isAbsolute, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { saveSettings, sharedLock } from "../state/directory.ts";
-import { checkOwnDirectory, readRecord, writeAtomic } from "../state/files.ts";
+import { checkOwnDirectory, readRecordOrNull, writeAtomic } from "../state/files.ts";
 import { fileSize, fileStamp, isRootOnly } from "../state/places.ts";
 import type { EngineConfig } from "../core/config.ts";
 import { Fault } from "../core/faults.ts";
@@ -82,7 +82,7 @@ function assertFixedHome({ engine, home }: Omit<EngineSetup, "program">): void {
   const names = [...Object.keys(engine.homeEnv(home)), "HOME"].join(" or ");
   throw new Fault(
     "usage",
-    `${engine.title} would keep its conversations in ${JSON.stringify(home)}, which means another place in every directory, so Reprise would not find them again. Give an absolute path in ${names}.`,
+    `${engine.title} would keep its conversations in ${JSON.stringify(home)}, a relative path that differs in every directory, so Reprise would not find them again. Give an absolute path in ${names}.`,
     { facts: { engine: engine.id, home } },
   );
 }
@@ -105,7 +105,7 @@ export function findProgram(deps: Deps, engine: Engine): readonly [string, ...st
   const name = programName(deps.config.engines[engine.id], engine);
   if (name === DEMO_PROGRAM) return deps.demo;
   const file = deps.processes.resolveProgram(name, deps.env);
-  return file === null ? null : [file, ...(engine.programArgs ?? [])];
+  return file === null ? null : [file];
 }
 
 interface Settled {
@@ -178,15 +178,9 @@ export async function versionOf(
   return version;
 }
 
+/** A damaged cache only costs time. */
 function readCache(file: string): Record<string, string> {
-  try {
-    const cache = readRecord(file);
-    return cache === null ? {} : (cache as Record<string, string>);
-  } catch (error) {
-    // A damaged cache only costs time.
-    if (error instanceof Fault) return {};
-    throw error;
-  }
+  return (readRecordOrNull(file) ?? {}) as Record<string, string>;
 }
 
 function programName(config: EngineConfig | undefined, engine: Engine): string {
@@ -199,7 +193,7 @@ function missing(deps: Deps, engine: Engine): Fault {
   return new Fault(
     "engine_missing",
     `${engine.title} cannot be run: ${JSON.stringify(name)} is not an executable program on PATH.${legacy} ` +
-      `Install it, or name it in the config: [engines.${engine.id}] program = "/path/to/${engine.program}". \`reprise doctor\` lists what is found.`,
+      `Install it, or name it in the config: [engines.${engine.id}] program = "/path/to/${engine.program}". \`reprise doctor\` lists the engines that it finds.`,
     { facts: { engine: engine.id, program: name } },
   );
 }

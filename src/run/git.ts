@@ -44,7 +44,10 @@ const USER_VARIABLES = [
 export async function openGit(deps: Deps, cwd: string, env: GitOptions["env"] = {}): Promise<Git> {
   const program = deps.processes.resolveProgram("git", deps.env);
   if (program === null)
-    throw new Fault("platform_unsupported", "git is not installed, and a worktree needs it.");
+    throw new Fault(
+      "platform_unsupported",
+      "A worktree needs git, which is not installed. Install git, then try again.",
+    );
   assertOwnPlace(deps, cwd);
   const base: Record<string, string> = { ...baseVariables(deps.env), PWD: cwd, ...env };
   const run: RunAt = (at, args, options = {}) => {

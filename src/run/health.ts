@@ -7,7 +7,7 @@ import { fileSize, readSmallText } from "../state/places.ts";
 import { type TrashSize, trashSize } from "../state/trash.ts";
 import { stateFacts, stuckTrash, sweepTemp } from "../state/upkeep.ts";
 import type { Env } from "../core/deps.ts";
-import { Fault } from "../core/faults.ts";
+import { Fault, ifFault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Engine, LoginState } from "../engines/engine.ts";
 import { plural } from "../lib/plural.ts";
@@ -126,12 +126,8 @@ const CHANGES = /^(?:reprise (?:rm|prune|resume|doctor --(?:rebuild-index|accept
 
 /** The command that `show` offers. If it is unknown, `show` says why. */
 async function todoFor(deps: Deps, run: RunRecord): Promise<string> {
-  try {
-    return (await offerFor(deps, run)).next;
-  } catch (error) {
-    if (!(error instanceof Fault)) throw error;
-    return `reprise show ${run.handle}`;
-  }
+  const offer = await offerFor(deps, run).catch(ifFault(null));
+  return offer?.next ?? `reprise show ${run.handle}`;
 }
 
 function lastCompleted(rows: readonly RunRecord[], engine: string): EngineHealth["lastCompleted"] {

@@ -47,7 +47,7 @@ export async function planWorkplace(deps: Deps, home: string, request: Workplace
   if (inside !== "" && !(await isTree(ask, `${commit}:${inside}`))) {
     throw new Fault(
       "cwd_invalid",
-      `A worktree would not have ${request.cwd}: nothing in it is committed. Commit it first, or use a separate directory (dir).`,
+      `A worktree would not contain ${request.cwd}: nothing in it is committed. Commit it first, or use a new directory instead (dir).`,
       { facts: { cwd: request.cwd } },
     );
   }
@@ -292,7 +292,7 @@ async function howToStop(deps: Deps, { runId, handle }: RunRecord): Promise<stri
 export async function leaveWorktree(deps: Deps, run: RunRecord): Promise<void> {
   const worktree = join(run.runDirectory, "worktree");
   if (run.launch.isolate !== "worktree" || !isDirectory(worktree) || !isOwnPlace(deps, worktree)) return;
-  // The repository has its old path.
+  // The repository knows the worktree by its path from before the state directory moved.
   if (movedWith(run) !== null && isOriginal(deps))
     await git(deps, worktree, ["worktree", "repair", worktree]);
   // Twice, because an interrupted move to the trash leaves git's record locked.

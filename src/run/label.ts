@@ -89,7 +89,9 @@ async function inTurnFor<T>(deps: Deps, key: string, work: () => Promise<T>): Pr
       }
     }
     if (deps.clock.mono() > deadline)
-      throw new Fault("run_busy", "Another process changes the same name. Try again.", { facts: { key } });
+      throw new Fault("run_busy", "Another process is changing the same name. Try again.", {
+        facts: { key },
+      });
     await sleep(LOOK_MS);
   }
 }

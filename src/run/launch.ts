@@ -58,8 +58,8 @@ export function assertHiddenMessage(command: Command, message: string | null, re
   if (!isArgument || message === null || redact(message) === message) return;
   throw new Fault(
     "message_invalid",
-    "The message holds what looks like a secret, and this engine would get it as an argument, which every user of this machine can read. " +
-      "Leave it out and name the variable or the file that has it, or type it in the engine's UI.",
+    "The message seems to contain a secret. This engine gets the message as an argument, which every user of this machine can read. " +
+      "Name the variable or the file that holds the secret instead, or type the message in the engine's UI.",
   );
 }
 
@@ -116,7 +116,7 @@ export function recordedEnv(
     if (known === undefined) {
       throw new Fault(
         "option_unkept",
-        `Run ${run.handle} was started with the variable ${name}, a secret that is not stored. ` +
+        `Run ${run.handle} was started with the variable ${name}, a secret that Reprise does not store. ` +
           (supervised === true
             ? inSupervisor(run, `set ${name}`)
             : `Set it in the environment or give it again: --env ${name}=…`),
@@ -153,7 +153,7 @@ function realFolder(path: string): string {
   return join(realFolder(dirname(path)), basename(path));
 }
 
-/** It has the engine's prefix, and nobody knows what it does. */
+/** A variable with the engine's prefix whose effect is unknown. */
 function isUnknown({ guardedEnv, rightsEnv }: Engine, name: string): boolean {
   return guardedEnv !== undefined && rightsEnv?.includes(name) !== true && isGuarded(guardedEnv, name);
 }
@@ -168,7 +168,7 @@ export interface LaterEnv {
   readonly supervised?: true;
 }
 
-/** What an engine may do also hangs on variables and files: a resume sees them as the first start did (I12). */
+/** Variables and files affect what an engine may do, so a resume must see them as the first start did (I12). */
 export function assertSameRights(engine: Engine, run: RunRecord, later: LaterEnv): void {
   const { env, allowEnv, supervised } = later;
   const { now, began, differ } = differences(engine, run, env);
@@ -179,11 +179,11 @@ export function assertSameRights(engine: Engine, run: RunRecord, later: LaterEnv
     if (opening.includes(name) || (unknown && (allowEnv === true || run.launch.guarded === undefined)))
       continue;
     const was = began.has(name) ? (now.has(name) ? "had another value" : "was set") : "was not set";
-    const bears = unknown ? "may bear" : "bears";
+    const controls = unknown ? "may control" : "controls";
     const way = unknown ? "give --allow-env if it is harmless" : "start a new run";
     throw new Fault(
       "would_widen",
-      `The variable ${name} ${bears} on what ${engine.title} may do, and it ${was} when run ${run.handle} was started. ` +
+      `The variable ${name} ${controls} what ${engine.title} may do, and it ${was} when run ${run.handle} was started. ` +
         (supervised === true
           ? inSupervisor(run, began.has(name) ? `set ${name} as it was` : `unset ${name}`)
           : `Put it back as it was, then resume again; or ${way}.`),
@@ -299,7 +299,7 @@ export function assertNothingRedacted(run: RunRecord): void {
   if (option === undefined) return;
   throw new Fault(
     "option_unkept",
-    `Run ${run.handle} was started with a secret in ${option}, which is not stored, so it cannot be given again exactly. ` +
+    `Run ${run.handle} was started with a secret in ${option}. Reprise does not store secrets, so it cannot pass the option again. ` +
       "Pass secrets in the environment (--env NAME=value) and start a new run.",
     { facts: { handle: run.handle, option } },
   );

@@ -142,7 +142,7 @@ export function warnOfUnresumable({ log }: Deps, { launch }: RunRecord): void {
   const [option] = launch.redacted;
   if (option !== undefined)
     log.warn(
-      `${option} holds a secret. Secrets are not stored, so this run cannot be resumed. Pass them in the environment (--env NAME=value) instead.`,
+      `${option} contains a secret. Reprise does not store secrets, so this run cannot be resumed. Pass them in the environment (--env NAME=value) instead.`,
     );
   if (launch.unresumable !== undefined) log.warn(`This run cannot be resumed: ${launch.unresumable}.`);
 }

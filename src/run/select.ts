@@ -80,7 +80,7 @@ function notSelected(text: string): Fault {
     if (!(error instanceof Fault) || text.trim() === "") throw error;
     return new Fault(
       error.code,
-      error.message.replace(" is not a handle: ", " is no run's name and not a handle: "),
+      error.message.replace(" is not a handle: ", " is neither the name of a run nor a handle: "),
       {
         facts: error.facts,
       },
@@ -104,7 +104,9 @@ async function asRecorded(deps: Deps, row: RunRecord): Promise<RunRecord> {
       return withLaterLabel(row, label);
     const found = await (await import("./index/catch-up.ts")).caughtUp(deps, row.runId, row);
     if (found === null || found === "held") return (await deps.store.getRun(row.runId)) ?? row;
-    deps.log.warn(`the index was older than the directory of run ${row.handle}, which was taken instead.`);
+    deps.log.warn(
+      `the index was older than the directory of run ${row.handle}, so Reprise used the directory.`,
+    );
     return found;
   } catch (error) {
     // Code that needs the record reports a damaged record and a record of a newer Reprise.
@@ -132,7 +134,7 @@ export async function selectLatest(deps: Deps, cwd: string): Promise<RunRecord> 
     other === undefined
       ? `No run was started in ${cwd}.`
       : `No run of ${cwd} has a conversation to continue.`;
-  throw new Fault("handle_unknown", `${what} \`reprise list\` shows the runs there are.`, { facts: { cwd } });
+  throw new Fault("handle_unknown", `${what} \`reprise list\` shows the runs.`, { facts: { cwd } });
 }
 
 /** The reasons of a record alone, as in `whyNotResumable`, which loads more. */
@@ -318,7 +320,7 @@ function runIdOfPath(deps: Deps, path: string): string {
 function unknown(text: string): Fault {
   return new Fault(
     "handle_unknown",
-    `No run has the handle${/^[0-9a-f]{4,7}$/i.test(text) ? " or name" : ""} ${text}. \`reprise list\` shows the runs there are.`,
+    `No run has the handle${/^[0-9a-f]{4,7}$/i.test(text) ? " or name" : ""} ${text}. \`reprise list\` shows the runs.`,
     {
       facts: { given: text },
     },

@@ -75,7 +75,7 @@ async function assertForsaken(deps: Deps, run: RunRecord): Promise<void> {
   if (await forsake(deps, run)) return;
   throw new Fault(
     "run_busy",
-    `The owner of run ${run.handle}, or its agent, lives: it holds its lock. --owner-gone is for owners that are gone; stop this one where it runs.`,
+    `The owner of run ${run.handle}, or its agent, is alive: it holds its lock. Stop it where it runs; --owner-gone is only for an owner that has ended.`,
     { facts: { handle: run.handle } },
   );
 }
@@ -208,7 +208,7 @@ export async function assertNobodyIn(deps: Deps, run: RunRecord, session: string
   const { handle } = found.run;
   throw new Fault(
     "session_busy",
-    `The agent of run ${handle} outlived its owner (pid ${found.pids.join(", ")}) and may be at work in session ${session}. ` +
+    `The agent of run ${handle} outlived its owner (pid ${found.pids.join(", ")}) and may still be working in session ${session}. ` +
       `Wait for it, or end it with \`reprise stop ${handle}\`.`,
     { facts: { handle, pids: found.pids.map(String) } },
   );
@@ -257,7 +257,7 @@ function cannotEnd({ handle }: RunRecord, pids: readonly number[], code: FaultCo
 function mayBeLeft({ handle }: RunRecord, n: number, pids: readonly number[], code: FaultCode): Fault {
   return new Fault(
     code,
-    `The agent of attempt ${n} of run ${handle} may still work: pid ${pids.join(", ")} is in a process group with its number. ` +
+    `The agent of attempt ${n} of run ${handle} may still be working: pid ${pids.join(", ")} has its process group number. ` +
       `Look: ps -fp ${pids.join(",")}. If it is the agent, end it: kill ${pids.join(" ")}. If not: reprise stop ${handle} --owner-gone`,
     { facts: { handle, pids: pids.map(String) } },
   );

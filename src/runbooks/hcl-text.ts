@@ -1,13 +1,5 @@
 /** HCL texts: quoted and heredocs. `${var.NAME}` and `$${` stay unchanged: templates are filled in later. */
-import { type At, locator, type Problem, problem, Unreadable, type Value } from "./tree.ts";
-
-/** A text and the reading position. */
-export interface Scan {
-  readonly text: string;
-  pos: number;
-  readonly at: (offset: number) => At;
-  readonly problems: Problem[];
-}
+import { type At, locator, problem, type Scan, take, Unreadable, type Value } from "./tree.ts";
 
 /** `var.NAME`, unless it continues as a longer expression. */
 export const VARIABLE = /var\.[A-Za-z_]\w*(?![\w.[(-])/y;
@@ -138,11 +130,4 @@ function templatesOf(scan: Scan, text: string, { line, cut }: { line: number; cu
     else made += piece;
   }
   return refused ? null : made;
-}
-
-export function take(scan: Scan, pattern: RegExp): string | null {
-  pattern.lastIndex = scan.pos;
-  const found = pattern.exec(scan.text)?.[0] ?? null;
-  scan.pos += found?.length ?? 0;
-  return found;
 }

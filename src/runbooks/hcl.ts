@@ -14,9 +14,11 @@ import {
   type Problem,
   problem,
   type TreeRead,
+  type Scan,
+  take,
 } from "./tree.ts";
 import { type Table, Unreadable, type Value } from "./tree.ts";
-import { heredoc, type Scan, quoted, take, VARIABLE } from "./hcl-text.ts";
+import { heredoc, quoted, VARIABLE } from "./hcl-text.ts";
 
 const BLANK = /(?:[ \t]+|\/\*[^]*?\*\/)*/y;
 /** Includes newlines, and comments that end with one. */

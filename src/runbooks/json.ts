@@ -1,13 +1,6 @@
 /** JSON runbooks, read with positions. `JSON.parse` has no positions and takes the last of two equal keys. */
-import { type At, locator, MAX_DEPTH, numberOf, type Problem, problem, type TreeRead } from "./tree.ts";
+import { locator, MAX_DEPTH, numberOf, problem, type Scan, take, type TreeRead } from "./tree.ts";
 import { type Table, Unreadable, type Value } from "./tree.ts";
-
-interface Scan {
-  readonly text: string;
-  pos: number;
-  readonly at: (offset: number) => At;
-  readonly problems: Problem[];
-}
 
 const BLANK = /[ \t\r\n]*/y;
 const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
@@ -107,11 +100,4 @@ function string(scan: Scan): string {
 
 function blank(scan: Scan): void {
   take(scan, BLANK);
-}
-
-function take(scan: Scan, pattern: RegExp): string | null {
-  pattern.lastIndex = scan.pos;
-  const found = pattern.exec(scan.text)?.[0] ?? null;
-  scan.pos += found?.length ?? 0;
-  return found;
 }

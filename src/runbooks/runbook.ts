@@ -30,7 +30,7 @@ export interface EngineTraits {
   readonly hasUi: boolean;
   /** It reports whether a live UI is idle, so that Reprise can type a message into it. */
   readonly tellsIdle: boolean;
-  /** Do these native arguments alone open its UI? */
+  /** True: these native arguments alone open the engine's UI. */
   opensUi(args: readonly string[]): boolean;
   /** Why these native arguments are not allowed in a runbook. Null: they are allowed. */
   refuses(args: readonly string[]): string | null;

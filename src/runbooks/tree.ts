@@ -118,3 +118,19 @@ export function numberOf(value: number, at: At): Value {
 export function within(text: Text, index: number): At {
   return text.verbatim ? { line: text.at.line, column: text.at.column + 1 + index } : text.at;
 }
+
+/** A text and the reading position. */
+export interface Scan {
+  readonly text: string;
+  pos: number;
+  readonly at: (offset: number) => At;
+  readonly problems: Problem[];
+}
+
+/** The text that the sticky pattern matches here, which is then behind the position. Null: no match. */
+export function take(scan: Scan, pattern: RegExp): string | null {
+  pattern.lastIndex = scan.pos;
+  const found = pattern.exec(scan.text)?.[0] ?? null;
+  scan.pos += found?.length ?? 0;
+  return found;
+}

@@ -105,7 +105,7 @@ function colour(base: 38 | 48, isRgb: boolean, isPalette: boolean, value: number
   return value < 8 ? [String(base - 8 + value)] : [`${base};5;${value & 255}`];
 }
 
-/** The rows as a terminal shows them, cut to so many columns. Trailing blanks without a look are left out. */
+/** The rows as a terminal shows them, cut to the given number of columns. Omits trailing blanks without a style. */
 export function paintedRows({ rows }: ScreenFrame, columns: number, colours: boolean): string[] {
   return rows.map((row) => {
     const cut = row.slice(0, columns);

@@ -45,7 +45,7 @@ export function pressed(state: Playback, key: Key): Playback {
   }
 }
 
-/** After so many milliseconds on the clock of the viewer. */
+/** The state after the given number of milliseconds on the viewer's clock. */
 export function passed(state: Playback, ms: number): Playback {
   return state.paused ? state : { ...state, positionMs: state.positionMs + ms * state.speed };
 }

@@ -144,7 +144,7 @@ class Player {
     }
   }
 
-  /** Until a key, or so many milliseconds, or until the status line goes. */
+  /** Waits for a key, for the given milliseconds at most, or until the status line disappears. */
   async #wait(ms: number | null): Promise<void> {
     const most = Math.max(20, STATUS_MS - (performance.now() - this.#keyed));
     const isStatusLate = performance.now() - this.#keyed > STATUS_MS;

@@ -113,7 +113,7 @@ function assertFree(path: string, force: boolean): void {
 }
 
 function taken(path: string): Fault {
-  return new Fault("usage", `${path} exists already. Name another file, or add --force to replace it.`, {
+  return new Fault("usage", `${path} already exists. Name another file, or add --force to replace it.`, {
     facts: { path },
   });
 }

@@ -53,7 +53,7 @@ function absolute(variable: string, path: string): string {
   const what = path === "" ? "is not set" : "is not an absolute path";
   throw new Fault(
     "storage_failed",
-    `There is no place for the state directory: ${variable} ${what}. Set REPRISE_HOME to an absolute path.`,
+    `Reprise has no place for its state directory: ${variable} ${what}. Set REPRISE_HOME to an absolute path.`,
     { facts: { variable } },
   );
 }
@@ -76,7 +76,7 @@ export async function openState(root: string, log?: Log): Promise<StateDir> {
     refusal: writable ? null : unwritable(root),
     releaseReserve() {
       try {
-        // Both are made again when there is room. Writing an index needs two inodes.
+        // Reprise makes both again when there is room. Writing an index needs two inodes.
         rmSync(join(root, NOTICE_FILE), { force: true });
         unlinkSync(reserve);
         return true;

@@ -23,7 +23,7 @@ import {
   liveSession,
   putBackLive,
   sourceOf,
-  wholeOf,
+  type LivePiece,
   wholesOf,
 } from "./escrow-live.ts";
 import { endsCopy, keepEscrow } from "./escrow.ts";
@@ -55,6 +55,7 @@ function replace(text: string): void {
   expect(linkPiece(run, file)).toBe(true);
 }
 
+const wholeOf = (pieces: readonly LivePiece[]) => wholesOf(pieces).at(-1) ?? [];
 const textOf = () => wholeOf(livePieces(run)).map(({ path }) => readFileSync(path, "utf8"));
 
 test("a link grows with the session, outlives it, and keeps its mode", () => {

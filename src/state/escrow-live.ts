@@ -19,7 +19,7 @@ import { isErrno } from "../core/errno.ts";
 import { Fault } from "../core/faults.ts";
 import { stringIn } from "../lib/json.ts";
 import { escrowDirectory, type EscrowSource } from "./escrow.ts";
-import { lstat, openOwn, readRecord, removeQuietly, writeAtomic } from "./files.ts";
+import { lstat, openOwn, readRecordOrNull, removeQuietly, writeAtomic } from "./files.ts";
 
 const RECORD = "live.json";
 const PIECE = /^live-(\d{1,6})$/;
@@ -56,15 +56,9 @@ export function beginLive(runDirectory: string, live: LiveSession): void {
 
 /** Null: no live conversation when the last attempt ended or died. */
 export function liveSession(runDirectory: string): LiveSession | null {
-  try {
-    const record = readRecord(join(runDirectory, "escrow", RECORD));
-    const session = stringIn(record ?? undefined, "session");
-    const restoreTo = stringIn(record ?? undefined, "restoreTo");
-    return session === undefined || restoreTo === undefined ? null : { session, restoreTo };
-  } catch (error) {
-    if (error instanceof Fault) return null;
-    throw error;
-  }
+  const record = readRecordOrNull(join(runDirectory, "escrow", RECORD)) ?? undefined;
+  const [session, restoreTo] = [stringIn(record, "session"), stringIn(record, "restoreTo")];
+  return session === undefined || restoreTo === undefined ? null : { session, restoreTo };
 }
 
 /** False: no file to link, not our file, or a file system without hard links. */
@@ -100,15 +94,8 @@ export function fileAt(path: string): LivePiece | null {
 }
 
 /**
- * The parts of the newest conversation in order: the file with its beginning, then what the engine wrote after the file
- * was deleted under it, which begins differently.
- */
-export function wholeOf(pieces: readonly LivePiece[]): readonly LivePiece[] {
-  return wholesOf(pieces).at(-1) ?? [];
-}
-
-/**
- * Every conversation that the files hold, each as its parts, the newest last. A file that begins alike replaces the
+ * Every conversation that the files hold, the newest last, each as its parts: the file with its beginning, then what the
+ * engine wrote after the file was deleted under it, which begins differently. A file that begins alike replaces the
  * earlier parts only if it contains all their bytes: an engine's file can return from a backup, shorter than before.
  */
 export function wholesOf(pieces: readonly LivePiece[]): readonly (readonly LivePiece[])[] {
@@ -125,7 +112,7 @@ export function wholesOf(pieces: readonly LivePiece[]): readonly (readonly LiveP
   return wholes;
 }
 
-/** Do these files, joined, begin with all bytes of the others? In doubt they do not. */
+/** Whether these files, joined, begin with all bytes of the others. False in doubt. */
 export function holdsPieces(whole: readonly LivePiece[], pieces: readonly LivePiece[]): boolean {
   const size = sizeOf(pieces);
   if (sizeOf(whole) < size) return false;
@@ -170,7 +157,7 @@ export function putBackLive(runDirectory: string, whole: readonly LivePiece[], t
 /** Joins the parts into one file, which becomes the newest piece. */
 function assembled(runDirectory: string, whole: readonly LivePiece[]): string {
   if (sizeOf(whole) > MAX_ASSEMBLED)
-    throw new Fault("storage_failed", "The session is too long to be put together.");
+    throw new Fault("storage_failed", "The parts of the session are too long to join.");
   const path = join(runDirectory, "escrow", `live-${(numbers(runDirectory).at(-1) ?? 0) + 1}`);
   writeFileSync(path, Buffer.concat(whole.map((piece) => readFileSync(piece.path))), {
     mode: 0o600,

@@ -113,7 +113,7 @@ export function dropOldEscrow(runDirectory: string, copies: readonly Escrow[]): 
 /** Limits hashing; longer copies are compared by length alone. */
 const COMPARE_BYTES = 64 * 1024 * 1024;
 
-/** Does this engine file begin with the whole copy? Only for files that only grow. */
+/** Whether this engine file begins with the whole copy. Only for files that only grow. */
 export async function continuesCopy(path: string, copy: EscrowFile): Promise<boolean> {
   const fd = openOwn(path);
   if (fd === null) return false;
@@ -159,7 +159,7 @@ export function isEmptied(runDirectory: string, { files: [own] }: Escrow): boole
   return own === undefined || (fileSize(join(runDirectory, "escrow", basename(own.file))) ?? 0) === 0;
 }
 
-/** Is this file of the engine's the end of the copy and nothing else? Then putting the copy back loses nothing. */
+/** Whether this engine file is the end of the copy and nothing else. Then restoring the copy loses nothing. */
 export async function endsCopy(runDirectory: string, copy: EscrowFile, path: string): Promise<boolean> {
   const [ours, theirs] = [openOwn(join(runDirectory, "escrow", basename(copy.file))), openOwn(path)];
   try {

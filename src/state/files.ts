@@ -20,7 +20,7 @@ import {
 import { open, rename } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { isErrno } from "../core/errno.ts";
-import { type FaultFacts, Fault, wantOf } from "../core/faults.ts";
+import { type FaultFacts, Fault, wantOf, unlessFault } from "../core/faults.ts";
 import { hasDuplicateKeys, isObject, type JsonObject, parseJson } from "../lib/json.ts";
 
 /** Never through a link, never blocked by a pipe. Links in the directories above the file still count. */
@@ -105,18 +105,18 @@ export function readRecord(path: string, maxBytes = 1024 * 1024): JsonObject | n
 
 /** Null: no such file, or not a trustworthy one. Never blocks, whatever is there. */
 export function readOwnText(path: string, maxBytes: number): string | null {
-  try {
-    return readOwnFile(path, maxBytes)?.toString("utf8") ?? null;
-  } catch (error) {
-    if (error instanceof Fault) return null;
-    throw error;
-  }
+  return unlessFault(() => readOwnFile(path, maxBytes)?.toString("utf8") ?? null, null);
+}
+
+/** Null: no such file, or no usable record in it. */
+export function readRecordOrNull(path: string): JsonObject | null {
+  return unlessFault(() => readRecord(path), null);
 }
 
 export function damaged(path: string, why: string): Fault {
   return new Fault(
     "record_damaged",
-    `${path} cannot be used: ${why}. The file was left as it is; \`reprise doctor\` says what can be rebuilt.`,
+    `${path} cannot be used: ${why}. The file was not changed; \`reprise doctor\` says what can be rebuilt.`,
     { facts: { path, why } },
   );
 }

@@ -11,7 +11,7 @@ import { HANDLE, isRunId } from "../core/ids.ts";
 import type { Life } from "../core/records.ts";
 import { isObject, type JsonObject } from "../lib/json.ts";
 import { shellWord } from "../lib/shell.ts";
-import { lstat, readRecord, writeAtomic } from "./files.ts";
+import { lstat, readRecordOrNull, writeAtomic } from "./files.ts";
 import { generationMark } from "./generation.ts";
 import { isDirectory } from "./places.ts";
 import type { StateDir } from "./directory.ts";
@@ -124,13 +124,8 @@ function placeOf(root: string, machine: string): StatePlace {
 
 /** Null: missing or unusable. */
 function readIdentity(root: string): StateIdentity | null {
-  try {
-    const record = readRecord(fileIn(root));
-    return record !== null && isIdentity(record) ? record : null;
-  } catch (error) {
-    if (error instanceof Fault) return null;
-    throw error;
-  }
+  const record = readRecordOrNull(fileIn(root));
+  return record !== null && isIdentity(record) ? record : null;
 }
 
 function isIdentity(record: JsonObject): record is JsonObject & StateIdentity {
@@ -160,8 +155,8 @@ export function assertOwnState({ state, machine }: Placed): void {
   const { path, machine: on } = origin.original;
   throw new Fault(
     "state_copied",
-    `The state directory ${state.root} ${copiedFrom(origin, state.root, machine)}, so its runs are left alone here; ` +
-      "new runs can be started. To use them here from now on, and no longer there: reprise doctor --accept-copy",
+    `The state directory ${state.root} ${copiedFrom(origin, state.root, machine)}, so Reprise does not touch its runs here; ` +
+      "you can start new runs. To use these runs here and no longer there: reprise doctor --accept-copy",
     { facts: { path: state.root, original: path, machine: on } },
   );
 }
@@ -187,9 +182,9 @@ export function assertUnlinkedIndex({ state, machine }: Placed, file: string): v
   const files = ["", "-wal", "-shm"].map((suffix) => shellWord(`${state.indexPath}${suffix}`));
   throw new Fault(
     "state_copied",
-    `${file} is the same file as that of another state directory: a hard link, as \`cp -al\` makes it. ` +
-      "Both would write into it, so it was not opened. Make the copy with `cp -a`, or have the index of this copy " +
-      `rebuilt from its run directories: rm -f ${files.join(" ")}`,
+    `${file} is a hard link to the file of another state directory, as \`cp -al\` makes it. ` +
+      "Both directories would write into it, so Reprise did not open it. Copy with `cp -a`, or remove the index of this " +
+      `copy; Reprise rebuilds it from the run directories: rm -f ${files.join(" ")}`,
     { facts: { path: file } },
   );
 }

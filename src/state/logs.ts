@@ -75,7 +75,7 @@ async function openLog(attemptDirectory: string, log: LogName): Promise<FileHand
     file = await open(path, READ_FLAGS);
   } catch (error) {
     if (isErrno(error, "ENOENT", "ENOTDIR")) {
-      throw new Fault("attempt_unknown", `There is no ${path}.`, { facts: { path } });
+      throw new Fault("attempt_unknown", `The file ${path} does not exist.`, { facts: { path } });
     }
     if (isErrno(error, "ELOOP")) throw notOurs(path, "it is a symbolic link", "Remove it.");
     throw storageFault(error, "read", path);

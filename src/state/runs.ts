@@ -202,7 +202,7 @@ export function agentLock({ runDirectory }: Pick<RunRecord, "runDirectory">, n: 
 }
 
 /**
- * Is an agent working whose owner had this boot id? The lock file disappears when its agent ends in order, so few files
+ * Whether an agent is working whose owner had this boot id. The lock file disappears when its agent ends in order, so few files
  * need a check.
  */
 export function hasAgentOf(boot: string, state: StateDir, isLocked: (path: string) => boolean): boolean {
@@ -353,7 +353,7 @@ function wordAt(value: unknown, path: readonly PropertyKey[]): string | null {
 
 function newer(path: string, because: string): Fault {
   const why = `it needs a newer Reprise: ${because}`;
-  return new Fault("schema_newer", `${path} was left as it is: ${why}. Update Reprise to use this run.`, {
+  return new Fault("schema_newer", `${path} was not changed: ${why}. Update Reprise to use this run.`, {
     facts: { path, why },
   });
 }

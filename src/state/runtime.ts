@@ -41,7 +41,7 @@ export function runtimeDir(state: StateDir, env: Env): string {
   const length = Buffer.byteLength(join(own, LONGEST_NAME));
   throw new Fault(
     "usage",
-    `The path of a socket in ${own} would have ${length} bytes, and ${MAX_SOCKET_PATH} is the most that is safe. ` +
+    `The path of a socket in ${own} would have ${length} bytes; the maximum is ${MAX_SOCKET_PATH}. ` +
       "Set REPRISE_HOME to a shorter path.",
     { facts: { path: own, bytes: length } },
   );

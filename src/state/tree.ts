@@ -166,7 +166,7 @@ export interface FoundRepository {
   readonly bare: boolean;
 }
 
-/** At and below the directory, without repositories nested in a found one. */
+/** Finds the repositories in the directory and below it. Does not look inside a found one. */
 export function repositoriesBelow(directory: Buffer): readonly FoundRepository[] {
   const names = namesIn(directory);
   if (names.some(({ name }) => name === ".git") && leadsToRepository(directory))

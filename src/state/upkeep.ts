@@ -185,7 +185,7 @@ export function leftOver(error: unknown, trash: string, what: string): unknown {
       : "";
   return new Fault(
     "storage_failed",
-    `Could not remove all of ${what} now ${path}: ${error.code}${at}. Remove it as a user who may: rm -rf ${shellWord(path)}`,
+    `Could not remove all of ${what} now ${path}: ${error.code}${at}. Remove it as a user with the permission: rm -rf ${shellWord(path)}`,
     { facts: { path, errno: error.code }, cause: error },
   );
 }

@@ -45,9 +45,9 @@ export interface Lives {
   own(): Life;
   /** held: its process lives. free: it has ended. unknown: its file is missing, replaced, or cannot be locked. */
   look(life: Life): "held" | "free" | "unknown";
-  /** Does another process hold a life that belongs to none of these owners? */
+  /** Whether another process holds a life that belongs to none of these owners. */
   hasOther(known: readonly Pick<ProcessIdentity, "life">[]): boolean;
-  /** Does a live process have this boot id? */
+  /** Whether a live process has this boot id. */
   holds(boot: string): boolean;
   /** Several machines may share this directory. */
   readonly shared: boolean;

@@ -58,7 +58,7 @@ export function withCount(connection: SqliteConnection, path: string, { mark }: 
 function olderIndex(path: string): Fault {
   return new Fault(
     "index_damaged",
-    `${path} was replaced by an older one while it was in use. Start this command again.`,
+    `${path} changed while this command used it: something replaced it with an older file. Start this command again.`,
     { facts: { path } },
   );
 }

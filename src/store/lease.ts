@@ -36,15 +36,15 @@ export function decideLease(present: LeaseState | undefined, request: LeaseReque
 export interface OwnerSight {
   readonly self: ProcessIdentity;
   readonly machine: string;
-  /** Is it in the process table with the same start time? */
+  /** Whether it is in the process table with the same start time. */
   readonly isListed: (owner: ProcessIdentity) => boolean;
   readonly lives: Pick<Lives, "look" | "shared">;
-  /** Does anything prove that this boot still runs? */
+  /** Whether anything proves that this boot still runs. */
   readonly runs: (boot: string) => boolean;
 }
 
 /**
- * Is the owner gone? Only the kernel decides, never a clock. A held lock proves a life, wherever it is. If the process
+ * Whether the owner is gone. Only the kernel decides, never a clock. A held lock proves a life, wherever it is. If the process
  * table shows the owner, the table decides. On a disk that only one machine can have, processes of another boot are
  * gone, unless that boot is seen to run: a container may have another boot id. On a disk that several machines may
  * share, the owner stays in doubt.

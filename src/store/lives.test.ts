@@ -114,7 +114,7 @@ test("an unusable place for lives is reported as such, not as an index", async (
   writeFileSync(place, "");
   const lives = await openLives(place, () => BOOT);
   expect(() => lives.own()).toThrow(
-    /^No file can be locked in \S+no-directory, so other processes could not tell/,
+    /^Reprise cannot lock files in \S+no-directory \(.*\), so other processes could not tell/s,
   );
   expect(() => lives.own()).not.toThrow(/index/);
 });

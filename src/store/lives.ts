@@ -179,7 +179,7 @@ function refusal(fault: unknown, directory: string): unknown {
   const why = fault.cause instanceof Error ? fault.cause.message : fault.message;
   return new Fault(
     "storage_failed",
-    `No file can be locked in ${directory}, so other processes could not tell whether this process lives (${why}). ` +
+    `Reprise cannot lock files in ${directory} (${why}), so other processes could not tell whether this process is alive. ` +
       "Set REPRISE_HOME to a directory on a file system with locks.",
     { facts: { path: directory }, cause: fault },
   );

@@ -31,11 +31,11 @@ export function sideFault(error: unknown, path: string): unknown {
   if (!(fault instanceof Fault) || fault.code !== "storage_failed") return fault;
   const isDirectory = statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
   const what = isDirectory
-    ? `${path} is a directory, and it has to be a file.`
+    ? `${path} is a directory, but it must be a file.`
     : `${path} cannot be read or written (${error instanceof Error ? error.message : String(error)}).`;
   return new Fault(
     fault.code,
-    `${what} ${isDirectory ? "M" : "Check the disk, or m"}ove it away: the same command makes it again.`,
+    `${what} ${isDirectory ? "M" : "Check the disk, or m"}ove it away; the same command then creates a new one.`,
     {
       facts: { path },
       cause: error,

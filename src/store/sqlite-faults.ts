@@ -65,7 +65,7 @@ export function newerSchema(path: string, found: number): Fault {
 export function notAFile(path: string): Fault {
   return new Fault(
     "storage_failed",
-    `${path} is a directory, and the index has to be a file there. Move it away: the next command makes the index again from the run directories.`,
+    `${path} is a directory, but the index must be a file. Move the directory away; the next command rebuilds the index from the run directories.`,
     { facts: { path } },
   );
 }

@@ -324,7 +324,7 @@ describe("a file that is not a good index", () => {
       const path = freshPath();
       fs.mkdirSync(path, { mode: 0o755 });
       await expect(openStore(path, options)).rejects.toMatchObject({
-        message: expect.stringMatching(/is a directory, .* Move it away/),
+        message: expect.stringMatching(/is a directory, .* Move the directory away/),
       });
       expect(fs.statSync(path).mode & 0o777).toBe(0o755);
     },

@@ -113,7 +113,7 @@ function writeAgentFile(deps: Deps, record: AgentRecord): void {
     saveAgentFile(directory, record);
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
-    deps.log.warn(`agent.json of agent ${record.id} could not be written: ${error.message}`);
+    deps.log.warn(`Reprise could not write agent.json of agent ${record.id}: ${error.message}`);
   }
 }
 

@@ -1,5 +1,5 @@
 /** Notifies a person that an agent needs a decision. */
-import { Fault } from "../core/faults.ts";
+import { ifFault } from "../core/faults.ts";
 import type { DecisionRecord } from "../core/supervision.ts";
 import { type Notice, notify } from "../notify/notify.ts";
 import type { Deps } from "../run/run.ts";
@@ -23,10 +23,6 @@ export async function notifyOf(deps: Deps, decision: DecisionRecord): Promise<vo
 
 /** The agent's name in the runbook, else its id. */
 async function nameOf(deps: Deps, agentId: string): Promise<string> {
-  try {
-    return (await agentOf(deps, agentId))?.definition.name ?? agentId;
-  } catch (error) {
-    if (error instanceof Fault) return agentId;
-    throw error;
-  }
+  const agent = await agentOf(deps, agentId).catch(ifFault(null));
+  return agent?.definition.name ?? agentId;
 }

@@ -5,7 +5,7 @@
  * Connections and deadlines are rebuilt from the store after a restart.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { Fault } from "../core/faults.ts";
+import { Fault, ifFault } from "../core/faults.ts";
 import type { Observed } from "../core/events.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { AgentRecord } from "../core/supervision.ts";
@@ -302,13 +302,8 @@ export class WatchedAgents {
 }
 
 /** Null: no holder. silent: a holder exists but does not answer, which does not prove that it is dead. */
-async function connectToHolder(deps: Deps, run: RunRecord): Promise<HolderLink | "silent" | null> {
-  try {
-    return await openHolder(deps, run);
-  } catch (error) {
-    if (error instanceof Fault) return "silent";
-    throw error;
-  }
+function connectToHolder(deps: Deps, run: RunRecord): Promise<HolderLink | "silent" | null> {
+  return openHolder(deps, run).catch(ifFault("silent" as const));
 }
 
 function isNews(before: Observed, now: Observed): boolean {

@@ -119,7 +119,7 @@ describe("config", () => {
     [["timeout", "5 parsecs"], "is a duration in quotes"],
     [["idle_timeot", "1s"], "idle_timeot is unknown"],
     [["engines.codex.args", "lab"], "engines.codex.args"],
-    [["a..b", "1"], "is no key"],
+    [["a..b", "1"], "is not a config key"],
   ])("set refuses %j and changes nothing", async (words, why) => {
     writeUser("escrow = 1\n");
     expect(await box.run(["config", "set", ...words])).toMatchObject({

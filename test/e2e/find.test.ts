@@ -90,7 +90,7 @@ describe("a name", () => {
     const name = `a ${"é".repeat(97)}b`;
     const handle = await start("x", "--name", name);
     expect((await run(name))["handle"]).toBe(handle);
-    expect((await box.run(["rename", name, "--clear"])).stdout).toBe(`Run ${handle} has no name now.\n`);
+    expect((await box.run(["rename", name, "--clear"])).stdout).toBe(`Run ${handle} now has no name.\n`);
     expect((await box.json(["show", name]))["error"]["code"]).toBe("handle_invalid");
     expect((await box.run(["rename", handle])).code).toBe(2);
     expect((await box.run(["rename", handle, "x", "--clear"])).code).toBe(2);

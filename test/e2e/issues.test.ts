@@ -545,7 +545,7 @@ test("the commands list, show, status and logs describe a batch", async () => {
   expect(await box.json(["issues", "clean"])).toMatchObject({ removed: [] });
   expect((await box.json(["issues", "clean", "--older-than", "1ms"]))["removed"]).toHaveLength(1);
   expect(readdirSync(box.metadataDirectory()).filter((name) => name.endsWith(".json"))).toEqual([]);
-  expect((await box.run(["issues", "status"])).stdout).toContain("There was no batch");
+  expect((await box.run(["issues", "status"])).stdout).toContain("has had no batch yet");
 });
 
 test("GitHub issues are claimed by a label, closed with a comment, noted on failure; strangers' are left out", async () => {

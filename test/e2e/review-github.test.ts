@@ -274,7 +274,7 @@ describe("refusals", () => {
     const { url } = github;
     await github[Symbol.asyncDispose]();
     const { code, stderr } = await box.review(["42", "--api-url", url, "--export", "jsonl"]);
-    expect([code, stderr]).toEqual([75, expect.stringContaining("could not be reached: ECONNREFUSED")]);
+    expect([code, stderr]).toEqual([75, expect.stringContaining("does not answer: ECONNREFUSED")]);
   });
 
   test("GraphQL that is switched off costs only the state of threads", async () => {

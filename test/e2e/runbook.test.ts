@@ -131,7 +131,7 @@ describe("--explain", () => {
   test.each([
     [["agent.worker"], "--explain takes an agent, a trigger"],
     [["agent.worker", "on_fire"], "--explain takes an agent, a trigger"],
-    [["agent.worker", "on_dead", "auth"], "on_dead is about no error"],
+    [["agent.worker", "on_dead", "auth"], "on_dead takes no kind of error"],
     [["agent.worker", "on_error", "ratelimited"], "Did you mean rate_limited?"],
     [["agent.nobody", "on_error"], "agent.nobody: No runbook that was looked at defines it."],
   ])("%j is refused", async (what, why) => {

@@ -87,7 +87,7 @@ describe("the files of a review go with its run", () => {
     writeFileSync(path, "");
     writeFileSync(path.replace(".session.json", ".jsonl"), "");
     const { stderr } = await box.run(["rm", String(handle)]);
-    expect(stderr).toContain(`${transcript} was left where it is`);
+    expect(stderr).toContain(`${transcript} stays where it is`);
     expect((await box.run(["doctor"])).stdout).not.toContain("its run can be resumed");
   });
 });

@@ -48,7 +48,7 @@ test("a batch without its gate does not continue unasked, and its access stays w
     const refused = await box.run(words);
     expect(refused).toMatchObject({ code: 2 });
     expect(refused.stderr).toContain(
-      "with the gate sh -c 'exit 1', and there is no gate now. Nothing was begun.",
+      "with the gate sh -c 'exit 1', and there is no gate now. Nothing was started.",
     );
   }
   expect(box.statuses()).toEqual({ a: "in_progress", b: "open" });

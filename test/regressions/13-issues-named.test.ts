@@ -30,7 +30,7 @@ describe("an issue in progress that a batch without --resume leaves out", () => 
     const nothing = await box.batch();
     expect(nothing.stderr).toContain("0 issues, 2 left out (in progress: a, mine)");
     expect(nothing.stderr.split(words)).toHaveLength(2);
-    expect(nothing.stderr).toContain("1 issue in progress, which no batch has begun: mine.");
+    expect(nothing.stderr).toContain("1 issue in progress that no batch started: mine.");
     expect((await box.run(["issues", "status"])).stdout).toContain(words.slice(1));
     box.issue("b", "@@write:b.txt");
     const other = await box.json(box.batchArgs());

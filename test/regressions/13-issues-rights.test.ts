@@ -31,7 +31,7 @@ test("a continued batch refuses config arguments that give its new runs more rig
     [
       resume,
       ["--disallowedTools", "Bash", "--permission-mode", "bypassPermissions"],
-      "[engines.claude] args of a config file has --permission-mode bypassPermissions now. Nothing began.",
+      "[engines.claude] args of a config file has --permission-mode bypassPermissions now. Nothing was started.",
     ],
     [same, ["--disallowedTools", "Bash", "--add-dir", "/"], "has --add-dir / now."],
     [resume, ["--model", "opus"], "had --disallowedTools Bash, and it is gone."],
@@ -63,7 +63,7 @@ test("a requested --access is not overridden by a wider option of a config file"
   const refused = await box.run([...run, "--access", "read"]);
   expect(refused).toMatchObject({ code: 8 });
   expect(refused.stderr).toContain(
-    "--access read was asked for, but [engines.claude] args of a config file has --permission-mode bypassPermissions",
+    "--access read has no effect: [engines.claude] args of a config file has --permission-mode bypassPermissions",
   );
   expect(await box.run(run)).toMatchObject({ code: 0 });
   expect(await box.run([...run, "--access", "full"])).toMatchObject({ code: 0 });

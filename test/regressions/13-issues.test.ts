@@ -163,7 +163,7 @@ describe("the rights of a batch's agents", () => {
     box.commit();
     const result = await box.run(["issues", "run", "--engine", "opencode", "--access", "read"]);
     expect(result.code).not.toBe(0);
-    expect(result.stderr).toContain('OpenCode cannot be held to access "read"');
+    expect(result.stderr).toContain('OpenCode has no option that Reprise knows for access "read"');
     expect(box.statuses()).toEqual({ a: "open" });
   });
 });

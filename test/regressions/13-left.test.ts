@@ -124,7 +124,7 @@ describe("the offer for issues that a batch left", () => {
     const left = await box.json(["issues", "run", "--resume"]);
     expect(left).toMatchObject({ exitCode: 10, issues: [{ id: "a", state: "left" }], resume: command });
     const printed = await offered(box, left, "a");
-    expect(printed).toContain("It began no issue.\n");
+    expect(printed).toContain("It started no issue.\n");
     expect(printed).toMatch(/^1 +a: it has no earlier session of claude: .*--engine demo continues it$/m);
     expect(await box.run(typed(left["resume"]))).toMatchObject({ code: 0 });
     expect(box.statuses()).toEqual({ a: "closed", b: "closed", c: "closed" });

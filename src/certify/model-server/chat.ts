@@ -6,14 +6,16 @@ import {
   EVENT_STREAM,
   type ModelFailure,
   objectsIn,
+  OPENAI_REFUSALS,
+  openAiRefusal,
   outputOf,
   type ModelRefusal,
+  retryAfter,
   type SeenRequest,
   split,
   sse,
   textOf,
   textsIn,
-  type ModelVoice,
 } from "./dialect.ts";
 
 const USAGE = { prompt_tokens: 100, completion_tokens: 10, total_tokens: 110 };
@@ -50,7 +52,7 @@ export const chat: Dialect = {
 
   voice(seen) {
     let reason = "stop";
-    const voice: ModelVoice = {
+    return {
       open(response) {
         response.writeHead(200, EVENT_STREAM);
         chunk(response, seen, { role: "assistant", content: "" });
@@ -66,7 +68,6 @@ export const chat: Dialect = {
         response.end();
       },
     };
-    return voice;
   },
 
   refuse,
@@ -102,49 +103,30 @@ function whole(seen: SeenRequest, message: object, reason: string) {
 }
 
 function refuse(failure: ModelFailure): ModelRefusal {
-  const error = (type: string, message: string) => ({ error: { type, code: type, message } });
   // Without this header OpenCode waits longer and longer between six tries.
-  const soon = { "retry-after-ms": "20" };
+  const soon = { headers: { "retry-after-ms": "20" } };
   switch (failure.kind) {
     case "rate_limit":
       return {
-        status: 429,
-        body: error("rate_limit_exceeded", "Rate limit reached for requests."),
-        headers: failure.resetSeconds === null ? soon : { "retry-after": String(failure.resetSeconds) },
+        ...OPENAI_REFUSALS.rate_limit,
+        ...(failure.resetSeconds === null ? soon : retryAfter(failure.resetSeconds)),
       };
-    case "usage_limit":
-      return {
-        status: 429,
-        body: error(
-          "usage_limit_reached",
-          `Usage limit reached. Try again in ${failure.resetSeconds} seconds.`,
-        ),
-        headers: { "retry-after": String(failure.resetSeconds) },
-      };
+    case "usage_limit": {
+      const text = `Usage limit reached. Try again in ${failure.resetSeconds} seconds.`;
+      return { ...openAiRefusal(429, "usage_limit_reached", text), ...retryAfter(failure.resetSeconds) };
+    }
     case "quota":
-      return {
-        status: 429,
-        body: error(
-          "insufficient_quota",
-          "You exceeded your current quota, please check your plan and billing details.",
-        ),
-        headers: soon,
-      };
-    case "unauthorized":
-      return { status: 401, body: error("invalid_api_key", "Incorrect API key provided.") };
-    case "forbidden":
-      return { status: 403, body: error("permission_denied", "You are not allowed to use this model.") };
     case "server_error":
-      return { status: 500, body: error("server_error", "The server had an error."), headers: soon };
     case "overloaded":
-      return { status: 503, body: error("server_is_overloaded", "The model is overloaded."), headers: soon };
+      return { ...OPENAI_REFUSALS[failure.kind], ...soon };
+    case "unauthorized":
+    case "forbidden":
+      return OPENAI_REFUSALS[failure.kind];
     case "context":
-      return {
-        status: 400,
-        body: error(
-          "context_length_exceeded",
-          "This model's maximum context length is 100000 tokens. However, your messages resulted in 120000 tokens.",
-        ),
-      };
+      return openAiRefusal(
+        400,
+        "context_length_exceeded",
+        "This model's maximum context length is 100000 tokens. However, your messages resulted in 120000 tokens.",
+      );
   }
 }

@@ -125,8 +125,37 @@ export function split(texts: readonly string[]): {
   return { users: texts.filter((text) => !isContext(text)), context: texts.filter(isContext) };
 }
 
+/** A frame whose event is the type of its data. */
+export function sseOfType(response: ServerResponse, type: string, data: object = {}): void {
+  sse(response, { type, ...data }, type);
+}
+
 export function sse(response: ServerResponse, data: unknown, event?: string): void {
   response.write(`${event === undefined ? "" : `event: ${event}\n`}data: ${JSON.stringify(data)}\n\n`);
 }
+
+/** The header that names the end of a limit, if the failure has one. */
+export function retryAfter(seconds: number | null): Pick<ModelRefusal, "headers"> {
+  return seconds === null ? {} : { headers: { "retry-after": String(seconds) } };
+}
+
+/** A refusal of OpenAI's APIs. */
+export function openAiRefusal(status: number, type: string, message: string): ModelRefusal {
+  return { status, body: { error: { type, code: type, message } } };
+}
+
+/** The failures that OpenAI's two APIs report in the same words. */
+export const OPENAI_REFUSALS = {
+  rate_limit: openAiRefusal(429, "rate_limit_exceeded", "Rate limit reached for requests."),
+  quota: openAiRefusal(
+    429,
+    "insufficient_quota",
+    "You exceeded your current quota, please check your plan and billing details.",
+  ),
+  unauthorized: openAiRefusal(401, "invalid_api_key", "Incorrect API key provided."),
+  forbidden: openAiRefusal(403, "permission_denied", "You are not allowed to use this model."),
+  server_error: openAiRefusal(500, "server_error", "The server had an error."),
+  overloaded: openAiRefusal(503, "server_is_overloaded", "The model is overloaded."),
+};
 
 export const EVENT_STREAM = { "content-type": "text/event-stream", "cache-control": "no-store" };

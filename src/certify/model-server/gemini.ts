@@ -11,7 +11,6 @@ import {
   sse,
   textOf,
   textsIn,
-  type ModelVoice,
 } from "./dialect.ts";
 
 const USAGE = { promptTokenCount: 100, candidatesTokenCount: 10, totalTokenCount: 110 };
@@ -43,7 +42,7 @@ export const gemini: Dialect = {
   },
 
   voice() {
-    const voice: ModelVoice = {
+    return {
       open: (response) => void response.writeHead(200, EVENT_STREAM),
       text: (response, text) => sse(response, candidate([{ text }], false)),
       tool: (response, command) => sse(response, candidate([call(command)], false)),
@@ -52,7 +51,6 @@ export const gemini: Dialect = {
         response.end();
       },
     };
-    return voice;
   },
 
   refuse,

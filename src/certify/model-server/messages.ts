@@ -8,12 +8,12 @@ import {
   objectsIn,
   outputOf,
   type ModelRefusal,
+  retryAfter,
   type SeenRequest,
   split,
-  sse,
+  sseOfType,
   textOf,
   textsIn,
-  type ModelVoice,
 } from "./dialect.ts";
 
 let counter = 0;
@@ -43,7 +43,7 @@ export const messages: Dialect = {
     const id = `msg_${String(++counter).padStart(8, "0")}`;
     let reason = "end_turn";
     let isOpen = false;
-    const voice: ModelVoice = {
+    return {
       open(response) {
         response.writeHead(200, { ...EVENT_STREAM, "request-id": `req_${id}` });
         const head = {
@@ -55,38 +55,27 @@ export const messages: Dialect = {
           stop_reason: null,
           stop_sequence: null,
         };
-        sse(
-          response,
-          { type: "message_start", message: { ...head, usage: { input_tokens: 100, output_tokens: 1 } } },
-          "message_start",
-        );
+        sseOfType(response, "message_start", {
+          message: { ...head, usage: { input_tokens: 100, output_tokens: 1 } },
+        });
       },
       text(response, text) {
         if (!isOpen) {
-          sse(
-            response,
-            { type: "content_block_start", index: 0, content_block: { type: "text", text: "" } },
-            "content_block_start",
-          );
+          sseOfType(response, "content_block_start", { index: 0, content_block: { type: "text", text: "" } });
           isOpen = true;
         }
-        sse(
-          response,
-          { type: "content_block_delta", index: 0, delta: { type: "text_delta", text } },
-          "content_block_delta",
-        );
+        sseOfType(response, "content_block_delta", { index: 0, delta: { type: "text_delta", text } });
       },
       tool(response, command) {
         reason = "tool_use";
         const block = { ...toolUse(command), input: {} };
-        sse(response, { type: "content_block_start", index: 0, content_block: block }, "content_block_start");
+        sseOfType(response, "content_block_start", { index: 0, content_block: block });
         const delta = { type: "input_json_delta", partial_json: JSON.stringify(toolUse(command).input) };
-        sse(response, { type: "content_block_delta", index: 0, delta }, "content_block_delta");
+        sseOfType(response, "content_block_delta", { index: 0, delta });
         isOpen = true;
       },
       close: (response) => close(response, reason, isOpen),
     };
-    return voice;
   },
 
   refuse,
@@ -109,14 +98,10 @@ function results(all: readonly JsonObject[]): readonly JsonObject[] {
 }
 
 function close(response: ServerResponse, reason: string, isOpen: boolean): void {
-  if (isOpen) sse(response, { type: "content_block_stop", index: 0 }, "content_block_stop");
-  const delta = {
-    type: "message_delta",
-    delta: { stop_reason: reason, stop_sequence: null },
-    usage: { output_tokens: 10 },
-  };
-  sse(response, delta, "message_delta");
-  sse(response, { type: "message_stop" }, "message_stop");
+  if (isOpen) sseOfType(response, "content_block_stop", { index: 0 });
+  const delta = { stop_reason: reason, stop_sequence: null };
+  sseOfType(response, "message_delta", { delta, usage: { output_tokens: 10 } });
+  sseOfType(response, "message_stop");
   response.end();
 }
 
@@ -136,50 +121,41 @@ function whole(seen: SeenRequest, content: readonly object[], reason: string) {
 }
 
 function refuse(failure: ModelFailure, nowMs: number): ModelRefusal {
-  const error = (type: string, message: string) => ({ type: "error", error: { type, message } });
+  const error = (status: number, type: string, message: string) => ({
+    status,
+    body: { type: "error", error: { type, message } },
+  });
   switch (failure.kind) {
     case "rate_limit":
       return {
-        status: 429,
-        body: error("rate_limit_error", "This request would exceed your organization's rate limit."),
-        ...(failure.resetSeconds === null
-          ? {}
-          : { headers: { "retry-after": String(failure.resetSeconds) } }),
+        ...error(429, "rate_limit_error", "This request would exceed your organization's rate limit."),
+        ...retryAfter(failure.resetSeconds),
       };
     case "usage_limit": {
       const at = new Date(nowMs + failure.resetSeconds * 1000).toISOString();
-      return {
-        status: 429,
-        body: error(
-          "rate_limit_error",
-          `You have reached your specified API usage limits. You will regain access at ${at}; resets at ${at}.`,
-        ),
-        headers: { "retry-after": String(failure.resetSeconds), "x-should-retry": "false" },
-      };
+      const text = `You have reached your specified API usage limits. You will regain access at ${at}; resets at ${at}.`;
+      const headers = { "retry-after": String(failure.resetSeconds), "x-should-retry": "false" };
+      return { ...error(429, "rate_limit_error", text), headers };
     }
     case "quota":
-      return {
-        status: 400,
-        body: error("invalid_request_error", "Your credit balance is too low to access the Anthropic API."),
-      };
+      return error(
+        400,
+        "invalid_request_error",
+        "Your credit balance is too low to access the Anthropic API.",
+      );
     case "unauthorized":
-      return { status: 401, body: error("authentication_error", "invalid x-api-key") };
+      return error(401, "authentication_error", "invalid x-api-key");
     case "forbidden":
-      return {
-        status: 403,
-        body: error(
-          "permission_error",
-          "Your API key does not have permission to use the specified resource.",
-        ),
-      };
+      return error(
+        403,
+        "permission_error",
+        "Your API key does not have permission to use the specified resource.",
+      );
     case "server_error":
-      return { status: 500, body: error("api_error", "Internal server error") };
+      return error(500, "api_error", "Internal server error");
     case "overloaded":
-      return { status: 529, body: error("overloaded_error", "Overloaded") };
+      return error(529, "overloaded_error", "Overloaded");
     case "context":
-      return {
-        status: 400,
-        body: error("invalid_request_error", "prompt is too long: 250000 tokens > 200000 maximum"),
-      };
+      return error(400, "invalid_request_error", "prompt is too long: 250000 tokens > 200000 maximum");
   }
 }

@@ -1,19 +1,19 @@
 /** The OpenAI Responses API, as Codex uses it. */
 import type { JsonObject } from "../../lib/json.ts";
-import type { ServerResponse } from "node:http";
 import {
   type Dialect,
   EVENT_STREAM,
   type ModelFailure,
   objectsIn,
+  OPENAI_REFUSALS,
   outputOf,
   type ModelRefusal,
+  retryAfter,
   type SeenRequest,
   split,
-  sse,
+  sseOfType,
   textOf,
   textsIn,
-  type ModelVoice,
 } from "./dialect.ts";
 
 const USAGE = {
@@ -58,55 +58,34 @@ export const responses: Dialect = {
   voice(seen) {
     const id = `resp_${++counter}`;
     const said: string[] = [];
-    const started = (response: ServerResponse) =>
-      sse(response, { type: "response.created", response: { id } }, "response.created");
-    const voice: ModelVoice = {
+    return {
       open(response) {
         response.writeHead(200, EVENT_STREAM);
-        started(response);
+        sseOfType(response, "response.created", { response: { id } });
       },
       text(response, text) {
         if (said.length === 0) {
           const item = { type: "message", role: "assistant", id: `msg_${id}`, content: [] };
-          sse(
-            response,
-            { type: "response.output_item.added", output_index: 0, item },
-            "response.output_item.added",
-          );
+          sseOfType(response, "response.output_item.added", { output_index: 0, item });
         }
         said.push(text);
-        const delta = {
-          type: "response.output_text.delta",
-          output_index: 0,
-          content_index: 0,
-          item_id: `msg_${id}`,
-          delta: text,
-        };
-        sse(response, delta, "response.output_text.delta");
+        const at = { output_index: 0, content_index: 0, item_id: `msg_${id}` };
+        sseOfType(response, "response.output_text.delta", { ...at, delta: text });
       },
       tool(response, command, escalate) {
         const item = call(seen, command, `call_${id}`, escalate);
-        sse(
-          response,
-          { type: "response.output_item.done", output_index: 0, item },
-          "response.output_item.done",
-        );
+        sseOfType(response, "response.output_item.done", { output_index: 0, item });
       },
       close(response) {
         if (said.length > 0) {
           const content = [{ type: "output_text", text: said.join("") }];
           const item = { type: "message", role: "assistant", id: `msg_${id}`, content };
-          sse(
-            response,
-            { type: "response.output_item.done", output_index: 0, item },
-            "response.output_item.done",
-          );
+          sseOfType(response, "response.output_item.done", { output_index: 0, item });
         }
-        sse(response, { type: "response.completed", response: { id, usage: USAGE } }, "response.completed");
+        sseOfType(response, "response.completed", { response: { id, usage: USAGE } });
         response.end();
       },
     };
-    return voice;
   },
 
   refuse,
@@ -145,44 +124,21 @@ function call(seen: SeenRequest, command: string, id: string, escalate = false) 
 }
 
 function refuse(failure: ModelFailure, nowMs: number): ModelRefusal {
-  const error = (type: string, text: string, more: object = {}) => ({
-    error: { type, code: type, message: text, ...more },
-  });
   switch (failure.kind) {
     case "rate_limit":
-      return {
-        status: 429,
-        body: error("rate_limit_exceeded", "Rate limit reached for requests."),
-        ...(failure.resetSeconds === null
-          ? {}
-          : { headers: { "retry-after": String(failure.resetSeconds) } }),
-      };
+      return { ...OPENAI_REFUSALS.rate_limit, ...retryAfter(failure.resetSeconds) };
     case "usage_limit": {
       const at = Math.floor(nowMs / 1000) + failure.resetSeconds;
       const more = { plan_type: "plus", resets_at: at, resets_in_seconds: failure.resetSeconds };
-      return {
-        status: 429,
-        body: {
-          error: { type: "usage_limit_reached", message: "The usage limit has been reached", ...more },
-        },
-      };
+      const error = { type: "usage_limit_reached", message: "The usage limit has been reached", ...more };
+      return { status: 429, body: { error } };
     }
     case "quota":
-      return {
-        status: 429,
-        body: error(
-          "insufficient_quota",
-          "You exceeded your current quota, please check your plan and billing details.",
-        ),
-      };
     case "unauthorized":
-      return { status: 401, body: error("invalid_api_key", "Incorrect API key provided.") };
     case "forbidden":
-      return { status: 403, body: error("permission_denied", "You are not allowed to use this model.") };
     case "server_error":
-      return { status: 500, body: error("server_error", "The server had an error.") };
     case "overloaded":
-      return { status: 503, body: error("server_is_overloaded", "The model is overloaded.") };
+      return OPENAI_REFUSALS[failure.kind];
     case "context": {
       const data = {
         code: "context_length_exceeded",

@@ -5,7 +5,7 @@ import { Fault } from "../../core/faults.ts";
 import { harmlessLine } from "../../lib/harmless.ts";
 import { plural } from "../../lib/plural.ts";
 import { findProjectFile, userConfigFile } from "../../state/config-text.ts";
-import type { Context } from "../context.ts";
+import { type Context, currentDirectory } from "../context.ts";
 import { defineCommand, JSON_FLAG } from "../define.ts";
 import { type Complaint, complaintsOfFile, type ConfigLevel } from "./complaints.ts";
 
@@ -38,14 +38,6 @@ export function configPlace(context: Context, level: ConfigLevel): ConfigPlace {
       ? "Reprise does not know where your config file is: HOME is not set. Set HOME or XDG_CONFIG_HOME."
       : "The current directory does not exist. Change to the project first.",
   );
-}
-
-function currentDirectory(): string | null {
-  try {
-    return process.cwd();
-  } catch {
-    return null;
-  }
 }
 
 export const path = defineCommand({

@@ -71,7 +71,7 @@ async function filesThatCount(context: Context): Promise<readonly ConfigPlace[]>
   for (const { path, level } of files) {
     const [wrong] = await complaintsOfFile(path, level);
     if (wrong !== undefined)
-      throw new Fault("config_invalid", `${path} has mistakes. They are listed by: reprise config check`, {
+      throw new Fault("config_invalid", `${path} has mistakes. List them: reprise config check`, {
         facts: { file: path },
       });
   }

@@ -18,6 +18,6 @@ export function keyPath(key: string): readonly string[] {
   if (written && !parts.includes("__proto__")) return parts;
   throw new Fault(
     "usage",
-    `${JSON.stringify(key.slice(0, 80))} is no key. Write it like engines.codex.args.`,
+    `${JSON.stringify(key.slice(0, 80))} is not a config key. Keys look like engines.codex.args.`,
   );
 }

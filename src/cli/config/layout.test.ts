@@ -89,8 +89,8 @@ test.each([
   expect(keyPath(key)).toEqual(parts);
 });
 
-test.each(["", ".", "a..b", "a.", '"a', "__proto__.x"])("%j is no key", (key) => {
-  expect(() => keyPath(key)).toThrow("is no key");
+test.each(["", ".", "a..b", "a.", '"a', "__proto__.x"])("%j is not a config key", (key) => {
+  expect(() => keyPath(key)).toThrow("is not a config key");
 });
 
 test.each([

@@ -13,8 +13,8 @@ export interface Topic {
 export const TOPICS: Readonly<Record<string, Topic>> = {
   runs: {
     summary: "runs, attempts, handles, and where they are stored",
-    text: `A run is one task for one engine in one directory. Its handle names it forever:
-eight hexadecimal characters such as 1a2b3c4d. The first four are often enough.
+    text: `A run is one task for one engine in one directory. Its handle is eight hexadecimal
+characters such as 1a2b3c4d and never changes. The first four are often enough.
 
 Every start of the agent's program within a run is an attempt, numbered from 1.
 An attempt ends as completed, failed, interrupted, cancelled or diverged. A run
@@ -26,7 +26,7 @@ whose process was killed is listed as interrupted, and you can resume it.
   reprise logs 1a2b                            what the agent said and did
 
 Reprise stores a run before it starts the agent, and every byte of output as it
-arrives. All of it is below one state directory that only you can read:
+arrives. It keeps everything in one state directory that only you can read:
 $REPRISE_HOME, else $XDG_STATE_HOME/reprise, else ~/.local/state/reprise.`,
   },
   resuming: {
@@ -61,7 +61,7 @@ Adopt a conversation that began outside Reprise to make it a run:
 
   reprise adopt                     conversations of this directory
   reprise adopt --all               conversations of every directory
-  reprise adopt codex ID            make a run of one of them
+  reprise adopt codex ID            turn one of them into a run
 
 A session has one writer: Reprise refuses a second agent with exit code 4.`,
   },
@@ -148,8 +148,8 @@ The daemon starts with the first agent. If the daemon stops, agents keep running
   },
   runbooks: {
     summary: "files that define agents, their reactions, and pipelines",
-    text: `A runbook is a TOML, HCL or JSON file in runbooks/ of the project or of your
-config directory. It defines agents, and how Reprise reacts to them:
+    text: `A runbook is a TOML, HCL or JSON file in the folder runbooks/ of the project or of
+your config directory. It defines agents, and how Reprise reacts to them:
 
   [agent.worker]
   run = "claude --permission-mode acceptEdits"
@@ -193,7 +193,7 @@ Comments are untrusted: Reprise gives them to Codex as data, not as instructions
   },
   configuration: {
     summary: "config files, their keys, and trust",
-    text: `Two TOML files with the same keys; the project's file overrides yours:
+    text: `Reprise reads two TOML files with the same keys; the project's overrides yours:
 
   ~/.config/reprise/config.toml    yours
   reprise.toml                     the project's, in this folder or above

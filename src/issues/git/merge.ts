@@ -100,7 +100,7 @@ export async function assertFilters(deps: Deps, root: string): Promise<void> {
   const { why, help } = filterWords(found);
   throw new Fault(
     "cwd_invalid",
-    `${why}: worktrees would have the stored form. ${help}, or work in the checkout as it is: --isolate none.`,
+    `${why}: worktrees would contain the stored form of these files. ${help}, or work in the checkout as it is: --isolate none.`,
     { facts: { repository: root, filter: found.filter } },
   );
 }

@@ -76,7 +76,7 @@ export async function copyApart(deps: Deps, run: RunRecord, { escrow, apart }: T
     const kept = await keepEscrow(run.runDirectory, askFor(deps, escrow.session, [source]));
     if ("skipped" in kept) {
       failed = true;
-      deps.log.warn(`no copy of an earlier file of the session was kept: ${kept.skipped}`);
+      deps.log.warn(`Reprise kept no copy of an earlier file of the session: ${kept.skipped}`);
     } else copies.push({ ...kept, files: [...kept.files, ...escrow.files.slice(1)] });
   }
   return { copies, failed };

@@ -94,7 +94,7 @@ export class EscrowKeeper {
   /** A failure is a warning. The conversation continues. */
   #failed(error: unknown): void {
     if (!(error instanceof Fault)) throw error;
-    this.#deps.log.warn(`no copy of the session is kept while the agent works: ${error.message}`);
+    this.#deps.log.warn(`Reprise keeps no copy of the session while the agent works: ${error.message}`);
     this.stop();
   }
 

@@ -54,7 +54,7 @@ export async function takeEscrow(deps: Deps, setup: EngineSetup, taking: Taking)
     return await recordCopy(deps, setup.engine, { run, fence }, taken);
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
-    deps.log.warn(`no copy of the session was kept: ${error.message}`);
+    deps.log.warn(`Reprise kept no copy of the session: ${error.message}`);
     return run;
   }
 }
@@ -82,7 +82,7 @@ function isLost({ can, transfer }: Engine, { status, launch, escrow, session }: 
 
 /** Removes the links if nothing was to copy. After a failed copy they stay, unless they exceed the size limit. */
 function withoutCopy(deps: Deps, run: RunRecord, { skipped }: NotTaken): RunRecord {
-  if (skipped !== null) deps.log.warn(`no copy of the session was kept: ${skipped}`);
+  if (skipped !== null) deps.log.warn(`Reprise kept no copy of the session: ${skipped}`);
   const bytes = livePieces(run.runDirectory).reduce((sum, { size }) => sum + size, 0);
   if (skipped === null || bytes > deps.config.escrowLimitBytes) endLive(run.runDirectory);
   return run;
@@ -115,7 +115,7 @@ export async function leaveCopy(
   if (!keepsEscrow(deps, run) || home === null) return run;
   const taken = await copyNow(deps, { ...setup, home }, { run, session, asIs: true });
   if ("escrow" in taken) return recordCopy(deps, engine, { run, fence }, taken);
-  if (taken.skipped !== null) deps.log.warn(`no copy of the session was kept: ${taken.skipped}`);
+  if (taken.skipped !== null) deps.log.warn(`Reprise kept no copy of the session: ${taken.skipped}`);
   return run;
 }
 

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { isEmptied } from "../../state/escrow.ts";
 import { namesOf } from "../../state/mounts.ts";
 import { isDirectory, realPath } from "../../state/places.ts";
-import { Fault } from "../../core/faults.ts";
+import { ifFault } from "../../core/faults.ts";
 import type { Escrow, RunRecord } from "../../core/records.ts";
 import { sessionFiles } from "../../drivers/drivers.ts";
 import type { Engine, Located } from "../../engines/engine.ts";
@@ -81,13 +81,8 @@ async function linkAtRisk(engine: Engine, run: RunRecord, home: string): Promise
 }
 
 /** False if a store cannot be read: it may lack everything. */
-async function isSafe(engine: Engine, run: RunRecord, copy: Escrow, located: Located): Promise<boolean> {
-  try {
-    return await isElsewhere(engine, run, copy, located);
-  } catch (error) {
-    if (error instanceof Fault) return false;
-    throw error;
-  }
+function isSafe(engine: Engine, run: RunRecord, copy: Escrow, located: Located): Promise<boolean> {
+  return isElsewhere(engine, run, copy, located).catch(ifFault(false));
 }
 
 function whatIsLost({ title }: Engine, session: string, located: Located): string {
@@ -119,10 +114,5 @@ async function apartFrom(
   located: Located,
 ): Promise<readonly Escrow[]> {
   if (engine.transfer !== undefined) return [];
-  try {
-    return await lackedWith(engine, run, copy, located);
-  } catch (error) {
-    if (error instanceof Fault) return [];
-    throw error;
-  }
+  return lackedWith(engine, run, copy, located).catch(ifFault([]));
 }

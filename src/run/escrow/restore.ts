@@ -70,7 +70,7 @@ async function putCopyBack(deps: Deps, setup: EngineSetup, run: RunRecord, copy:
 
 async function putBack(deps: Deps, from: string, to: string): Promise<void> {
   if ((await sessionFiles().stat(to)) !== null)
-    deps.log.info(`the engine's file is kept as ${await setAside(to, deps.clock.now())}`);
+    deps.log.info(`moved the engine's file to ${await setAside(to, deps.clock.now())}`);
   await restoreFile(from, to);
 }
 

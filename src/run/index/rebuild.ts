@@ -245,7 +245,7 @@ async function leasesOfLive(
 function lostAgent({ indexPath }: StateDir, lost: Unrecorded): Fault {
   return new Fault(
     "index_damaged",
-    `The index ${indexPath} cannot be rebuilt now: ${unrecordedAgent(lost)}. The index is rebuilt by the next command after that.`,
+    `The index ${indexPath} cannot be rebuilt now: ${unrecordedAgent(lost)}. The next command after that rebuilds the index.`,
     { facts: { handle: lost.handle, attempt: lost.n, path: indexPath } },
   );
 }
@@ -278,7 +278,7 @@ function stillLive(
   return new Fault(
     "index_damaged",
     `The index ${state.indexPath} is ${how}, and run ${run.handle} ${lives ? "is" : "may be"} live (pid ${pid}). It continues and loses nothing; ` +
-      `the index is rebuilt by the next command after that. ${end}`,
+      `the next command after that rebuilds the index. ${end}`,
     { facts: { handle: run.handle, pid, path: state.indexPath }, cause },
   );
 }

@@ -3,12 +3,12 @@ import { closeSync } from "node:fs";
 import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { StateDir } from "../../state/directory.ts";
-import { readRecord } from "../../state/files.ts";
+import { readRecordOrNull } from "../../state/files.ts";
 import { assertOwnState } from "../../state/identity.ts";
 import { listRunDirs } from "../../state/runs.ts";
 import { openLog } from "../../state/tape.ts";
 import type { Log, Processes } from "../../core/deps.ts";
-import { Fault } from "../../core/faults.ts";
+import { Fault, ifFault } from "../../core/faults.ts";
 import type { RunRecord } from "../../core/records.ts";
 import { sessionFiles } from "../../drivers/drivers.ts";
 import type { Engine } from "../../engines/engine.ts";
@@ -28,7 +28,7 @@ const SILENT: Log = { info() {}, warn() {} };
  */
 export async function areRuns(state: StateDir, runIds: readonly string[]): Promise<boolean> {
   for (const runId of runIds) {
-    const found = await orNull(() => readRunDirectory(join(state.runsRoot, runId), SILENT));
+    const found = await readRunDirectory(join(state.runsRoot, runId), SILENT).catch(ifFault(null));
     if (found !== null) return true;
   }
   return false;
@@ -41,9 +41,10 @@ export async function areRuns(state: StateDir, runIds: readonly string[]): Promi
 export async function assertMayName(deps: Deps, engine: string): Promise<void> {
   assertOwnState(deps);
   for (const runId of listRunDirs(deps.state).runIds) {
-    const file = await orNull(async () => readRecord(join(deps.state.runsRoot, runId, "run.json")));
+    const file = readRecordOrNull(join(deps.state.runsRoot, runId, "run.json"));
     if (file?.["status"] !== "running" || file["agentName"] !== engine) continue;
-    await orNull(async () => caughtUp(deps, runId, await deps.store.getRun(runId)));
+    const row = deps.store.getRun(runId);
+    await row.then((known) => caughtUp(deps, runId, known)).catch(ifFault(null));
   }
 }
 
@@ -92,7 +93,7 @@ async function liveRuns({ store, processes }: Deps, { runId }: RunRecord): Promi
 function mayBeLive({ title }: Engine, { handle, cwd }: RunRecord, word: string): Fault {
   return new Fault(
     "session_busy",
-    `With ${word} ${title} chooses an earlier conversation itself, and run ${handle} in ${cwd} may be at work in that one. ` +
+    `With ${word} ${title} chooses an earlier conversation itself, and run ${handle} in ${cwd} may be working in it. ` +
       `Wait for it, end it with \`reprise stop ${handle}\`, or name another conversation by its id.`,
     { facts: { handle, option: word } },
   );
@@ -178,14 +179,4 @@ async function liveOne(state: StateDir, wanted: string, processes: Processes): P
     ({ run }) => run.runId === wanted || (text.length >= 4 && run.handle.startsWith(text)),
   );
   return others.length > 0 ? null : (meant ?? null);
-}
-
-/** Null: absent or unreadable. */
-async function orNull<T>(work: () => Promise<T | null>): Promise<T | null> {
-  try {
-    return await work();
-  } catch (error) {
-    if (!(error instanceof Fault)) throw error;
-    return null;
-  }
 }

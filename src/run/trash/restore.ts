@@ -56,7 +56,10 @@ function selectTrashed(deps: Deps, given: string): Trashed {
   if (found !== undefined && others.length === 0) return found;
   const handles = (found === undefined ? all : [found, ...others]).map(({ handle }) => handle).join(", ");
   if (found !== undefined)
-    throw new Fault("handle_ambiguous", `${given} fits more than one removed run: ${handles}.`);
+    throw new Fault(
+      "handle_ambiguous",
+      `${given} fits more than one removed run: ${handles}. Type more characters.`,
+    );
   const there = handles === "" ? "The trash is empty." : `In the trash: ${handles}.`;
   throw new Fault("handle_unknown", `The trash has no run ${JSON.stringify(given)}. ${there}`, {
     facts: { given },

@@ -3,7 +3,7 @@
  * a removal or restore that is killed leaves it whole at one of both places; the next command finishes the rest.
  */
 import { join } from "node:path";
-import { readRecord } from "../../state/files.ts";
+import { readRecordOrNull } from "../../state/files.ts";
 import { assertNoMounts } from "../../state/mounts.ts";
 import { isDirectory, isEmptyDirectory } from "../../state/places.ts";
 import { removeRunDir } from "../../state/runs.ts";
@@ -45,7 +45,7 @@ export async function holdingTrash<T>({ state }: Pick<Deps, "state">, work: () =
       }
     }
     if (performance.now() > deadline)
-      throw new Fault("no_answer", "Another command of Reprise changes the trash. Try again later.", {
+      throw new Fault("no_answer", "Another reprise command is changing the trash. Try again later.", {
         facts: { path },
       });
     await new Promise((wake) => setTimeout(wake, LOOK_AGAIN_MS));
@@ -80,7 +80,7 @@ export function listTrash({ state }: Pick<Deps, "state">): readonly Trashed[] {
 
 function noted({ state }: Pick<Deps, "state">, runId: string): Trashed {
   const path = join(trashRoot(state), runId);
-  const note = noteIn(path);
+  const note = readRecordOrNull(join(path, "trash.json"));
   const at = stringIn(note, "trashedAt");
   return {
     ...{ runId, handle: runId.slice(-8), path },
@@ -88,16 +88,6 @@ function noted({ state }: Pick<Deps, "state">, runId: string): Trashed {
     branch: stringIn(note, "branch") ?? null,
     hadRecord: stringIn(note, "gitDir") !== undefined,
   };
-}
-
-/** Null: missing or damaged. */
-function noteIn(path: string): ReturnType<typeof readRecord> {
-  try {
-    return readRecord(join(path, "trash.json"));
-  } catch (error) {
-    if (!(error instanceof Fault)) throw error;
-    return null;
-  }
 }
 
 /** Finishes moves that were interrupted after the rename, or before that of a restore. */
