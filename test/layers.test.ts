@@ -92,7 +92,7 @@ const DOORS: Record<string, RegExp> = {
 
 /** Files that a folder may have without those of its sub-folders, 16 by default: a command or an engine each, and the deepest module. */
 const MOST_FILES: Record<string, number> = {
-  core: 19,
+  core: 20,
   lib: 18,
   cli: 79,
   certify: 24,

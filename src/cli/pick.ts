@@ -1,11 +1,12 @@
 /** Asks a person at the terminal which run a command is about. Loaded only for a command line that does not say it. */
 import { realpathSync } from "node:fs";
 import { Fault } from "../core/faults.ts";
+import { limitWords, type RunLimit } from "../core/limit.ts";
 import type { RunRecord } from "../core/records.ts";
 import { titleOf } from "../core/title.ts";
 import { openPicker, type PickRow } from "../home/home.ts";
 import type { Deps } from "../run/run.ts";
-import { listRuns, selectRun } from "../run/select.ts";
+import { limitsOf, listRuns, selectRun } from "../run/select.ts";
 import type { RunFilter } from "../store/store.ts";
 import type { Line } from "../terminal/terminal.ts";
 import type { Context } from "./context.ts";
@@ -56,16 +57,20 @@ const SHOWN = 2_000;
 /** The named runs, or the runs of this folder and then all others. */
 async function* rowsOf(deps: Deps, which: WhichRun): AsyncGenerator<readonly PickRow[]> {
   const cwd = hereOf();
-  const rowIn = (run: RunRecord) => rowOf(run, cwd, deps.env["HOME"]);
+  const rowsIn = async (runs: readonly RunRecord[]) => {
+    const limits = await limitsOf(deps, runs);
+    const now = { cwd, home: deps.env["HOME"], nowMs: deps.clock.now() };
+    return runs.map((run) => rowOf(run, limits.get(run.runId), now));
+  };
   if (which.only !== undefined) {
     const found = await Promise.all(which.only.map((handle) => selectRun(deps, handle).catch(unlessRemoved)));
-    yield found.flatMap((run) => (run === null ? [] : [rowIn(run)]));
+    yield await rowsIn(found.filter((run) => run !== null));
     return;
   }
   const isOffered = await offerTest(which.offers);
   const status: RunFilter = which.offers === "live" ? { status: "running" } : {};
-  if (cwd !== null) yield* parts(deps, { ...status, cwd }, (runs) => runs.filter(isOffered).map(rowIn));
-  yield* parts(deps, status, (runs) => runs.filter(isOffered).map(rowIn));
+  if (cwd !== null) yield* parts(deps, { ...status, cwd }, (runs) => rowsIn(runs.filter(isOffered)));
+  yield* parts(deps, status, (runs) => rowsIn(runs.filter(isOffered)));
 }
 
 /** A run may have been removed a moment ago. */
@@ -77,13 +82,13 @@ function unlessRemoved(error: unknown): null {
 async function* parts<T>(
   deps: Deps,
   filter: RunFilter,
-  read: (runs: readonly RunRecord[]) => readonly T[],
+  read: (runs: readonly RunRecord[]) => Promise<readonly T[]>,
 ): AsyncGenerator<readonly T[]> {
   let after: RunRecord | undefined;
   let found: T[] = [];
   for (let most = PART; ; most = SHOWN) {
     const runs = await listRuns(deps, { ...filter, limit: PART, ...(after === undefined ? {} : { after }) });
-    found.push(...read(runs));
+    found.push(...(await read(runs)));
     const isLast = runs.length < PART;
     if (isLast || found.length >= most || after === undefined) {
       yield found;
@@ -119,10 +124,27 @@ function hereOf(): string | null {
   }
 }
 
-function rowOf(run: RunRecord, cwd: string | null, home: string | undefined): PickRow {
-  const { runId, handle, agentName, status, updatedAt } = run;
+function rowOf(
+  run: RunRecord,
+  limit: RunLimit | undefined,
+  { cwd, home, nowMs }: { cwd: string | null; home: string | undefined; nowMs: number },
+): PickRow {
+  const { runId, handle, agentName, updatedAt } = run;
   const title = titleOf(run) ?? "(no message)";
   const place = shortPath(run.cwd, home);
+  const words = limit === undefined ? null : limitWords(limit, nowMs);
+  const status = words?.state ?? run.status;
   const text = [title, handle, agentName, status, place, ...(run.tags ?? [])].join(" ").toLowerCase();
-  return { runId, handle, title, engine: agentName, status, updatedAt, place, here: run.cwd === cwd, text };
+  const row = {
+    runId,
+    handle,
+    title,
+    engine: agentName,
+    status,
+    updatedAt,
+    place,
+    here: run.cwd === cwd,
+    text,
+  };
+  return words === null ? row : { ...row, left: words.left };
 }

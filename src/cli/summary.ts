@@ -4,6 +4,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { Trouble } from "../core/events.ts";
+import { limitOf } from "../core/limit.ts";
 import type { AttemptRecord, Receipt, RunRecord } from "../core/records.ts";
 import { tokensText } from "../core/tokens.ts";
 import { formatDuration } from "../lib/duration.ts";
@@ -112,10 +113,9 @@ function say(context: Context, result: AttemptResult, { offer, parent, changes }
   const { run, attempt, receipt } = result;
   const lines: string[] = [];
   if (attempt.outcome !== null && attempt.outcome.result !== "completed") {
-    const color = attempt.outcome.result === "cancelled" ? "yellow" : "red";
-    lines.push(
-      paint(terminal, color, `${attempt.outcome.result}: ${harmlessLine(attempt.outcome.reason, 400)}`),
-    );
+    const state = limitOf(attempt) === null ? attempt.outcome.result : "limited";
+    const color = state === "cancelled" || state === "limited" ? "yellow" : "red";
+    lines.push(paint(terminal, color, `${state}: ${harmlessLine(attempt.outcome.reason, 400)}`));
     if (attempt.outcome.trouble !== undefined)
       lines.push(describeTrouble(attempt.outcome.trouble, Date.parse(attempt.endedAt ?? "")));
     const words = view.showsStderr ? [] : lastWordsOf(attempt);
