@@ -1,8 +1,6 @@
 /**
  * The report after an attempt: three lines on stderr for people, or one JSON object on stdout.
  */
-import { existsSync } from "node:fs";
-import { join } from "node:path";
 import type { Trouble } from "../core/events.ts";
 import { limitOf } from "../core/limit.ts";
 import type { AttemptRecord, Receipt, RunRecord } from "../core/records.ts";
@@ -44,12 +42,6 @@ export async function finishAttempt(
 async function changesIn(deps: Deps, run: RunRecord): Promise<readonly string[]> {
   if (run.launch.isolate !== "worktree") return [];
   return (await import("./summary-changes.ts")).changeLines(deps, run);
-}
-
-/** After the summary, which the user waits for. Without a `search.db` nobody searches, and the first search makes it. */
-export async function indexInSearch(deps: Deps, { run, attempt }: AttemptResult): Promise<void> {
-  if (!existsSync(join(deps.state.root, "search.db"))) return;
-  await (await import("../search/search.ts")).indexAttempt(deps, run, attempt);
 }
 
 export function printDryRun(context: Context, options: ViewOptions, plan: DryRun): number {

@@ -172,8 +172,8 @@ export async function limitsOf(
   deps: Pick<Deps, "store">,
   runs: readonly RunRecord[],
 ): Promise<ReadonlyMap<string, RunLimit>> {
-  const ended = runs.filter(({ status }) => status === "failed" || status === "interrupted");
-  return ended.length === 0 ? new Map() : deps.store.limitsOf(ended.map(({ runId }) => runId));
+  const doubtful = runs.filter(({ status }) => status === "failed" || status === "interrupted");
+  return doubtful.length === 0 ? new Map() : deps.store.limitsOf(doubtful.map(({ runId }) => runId));
 }
 
 /**
