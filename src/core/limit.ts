@@ -1,11 +1,8 @@
 /** The limit that ended the last attempt of a run, and the words for it. Pure. */
-import type { AttemptRecord } from "./records.ts";
+import type { AttemptRecord, UsedAttempt } from "./records.ts";
 
-export interface RunLimit {
-  readonly kind: "rate_limited" | "quota";
-  /** ISO 8601, UTC. Null: the engine named no time. */
-  readonly resetsAt: string | null;
-}
+/** `resetsAt`: ISO 8601, UTC. Null: the engine named no time. */
+export type RunLimit = NonNullable<UsedAttempt["limit"]>;
 
 /** Null: something else ended the attempt, or it has not ended. */
 export function limitOf(attempt: Pick<AttemptRecord, "outcome"> | undefined): RunLimit | null {
