@@ -19,12 +19,19 @@ export interface WhichRun {
   readonly offers: "any" | "live" | "resumable" | "agents";
   /** Only runs with these handles, in this order, of all folders. */
   readonly only?: readonly string[];
+  /** Conversations that are no runs: by their names in `only`. */
+  readonly outside?: ReadonlyMap<string, OutsideConversation>;
   /** A line above the last exchange, by handle. */
   readonly lines?: ReadonlyMap<string, Line>;
   /** Asks before the runs are taken: `Remove`. */
   readonly asks?: string;
   /** Asks for a message; says what an empty one does. */
   readonly message: string | null;
+}
+
+/** A conversation that was started without Reprise. */
+export interface OutsideConversation extends Pick<PickRow, "title" | "engine" | "updatedAt"> {
+  readonly cwd: string | null;
 }
 
 export interface ChosenRuns {
@@ -41,13 +48,17 @@ export async function pickRuns(context: Context, which: WhichRun): Promise<Chose
     now: () => deps.clock.now(),
     rows: () => rowsOf(deps, which),
     exchange: async ({ runId, handle }) => {
-      const run = await deps.store.getRun(runId).catch(() => null);
-      const exchange = run === null ? { asked: null, answer: "" } : await lastExchange(run);
+      const isOutside = which.outside?.has(handle) === true;
+      const run = isOutside ? null : await deps.store.getRun(runId).catch(() => null);
+      const answer = isOutside ? ADOPTS : "";
+      const exchange = run === null ? { asked: null, answer } : await lastExchange(run);
       const line = which.lines?.get(handle);
       return line === undefined ? exchange : { ...exchange, line };
     },
   });
 }
+
+const ADOPTS = "Started without Reprise. Enter makes it a run, as `reprise adopt` does, and resumes it.";
 
 /** Small parts: a key pressed between two of them is answered at once. */
 const PART = 100;
@@ -63,8 +74,16 @@ async function* rowsOf(deps: Deps, which: WhichRun): AsyncGenerator<readonly Pic
     return runs.map((run) => rowOf(run, limits.get(run.runId), now));
   };
   if (which.only !== undefined) {
-    const found = await Promise.all(which.only.map((handle) => selectRun(deps, handle).catch(unlessRemoved)));
-    yield await rowsIn(found.filter((run) => run !== null));
+    const { only, outside } = which;
+    const ours = only.filter((name) => outside?.has(name) !== true);
+    const found = await Promise.all(ours.map((handle) => selectRun(deps, handle).catch(unlessRemoved)));
+    const rows = await rowsIn(found.filter((run) => run !== null));
+    const known = new Map(rows.map((row) => [row.handle, row]));
+    const rowNamed = (name: string) => {
+      const other = outside?.get(name);
+      return other === undefined ? known.get(name) : outsideRow(name, other, { cwd, home: deps.env["HOME"] });
+    };
+    yield only.flatMap((name) => rowNamed(name) ?? []);
     return;
   }
   const isOffered = await offerTest(which.offers);
@@ -122,6 +141,28 @@ function hereOf(): string | null {
   } catch {
     return null;
   }
+}
+
+function outsideRow(
+  name: string,
+  { title, engine, updatedAt, cwd: at }: OutsideConversation,
+  { cwd, home }: { cwd: string | null; home: string | undefined },
+): PickRow {
+  const place = at === null ? "" : shortPath(at, home);
+  const status = "outside";
+  const text = [title, engine, status, place, name].join(" ").toLowerCase();
+  const words = title === "" ? "(no message)" : title;
+  return {
+    runId: name,
+    handle: name,
+    title: words,
+    engine,
+    status,
+    updatedAt,
+    place,
+    here: at === cwd,
+    text,
+  };
 }
 
 function rowOf(
