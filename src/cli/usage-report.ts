@@ -119,7 +119,7 @@ function plus(sum: number | null | undefined, more: number | undefined): number 
 }
 
 /** The engine's own figure; else the configured price. Cached tokens are part of the input. */
-function costOf(tokens: Tokens, model: string | null, prices: Prices): number | undefined {
+export function costOf(tokens: Tokens, model: string | null, prices: Prices): number | undefined {
   if (tokens.costUsd !== undefined) return tokens.costUsd;
   const price = model !== null && Object.hasOwn(prices, model) ? prices[model] : undefined;
   if (price === undefined) return undefined;
