@@ -3,7 +3,7 @@
  * and esbuild by itself makes one for each set of commands that share something: thirty for `reprise list`.
  */
 import { createHash } from "node:crypto";
-import { basename, join, relative } from "node:path";
+import { basename, dirname, join, relative } from "node:path";
 import { build } from "esbuild";
 
 /** `hot`: modules that go into one file with all that they import at once. Returns what esbuild says of its work. */
@@ -25,7 +25,9 @@ export async function bundleHot(hot, { entryPoints, outdir, ...options }) {
   // The hot file loads the later ones and they load it, so their names are known before either is built.
   const version = digest(whole.outputFiles.map(({ hash }) => hash));
   const hotFile = `./chunk-hot-${version}.js`;
-  const laterName = (file) => `chunk-${basename(file).replace(/\.ts$/, "")}-${version}`;
+  // With its folder: several folders have a file of the same name.
+  const laterName = (file) =>
+    `chunk-${[basename(file, ".ts"), ...dirname(file).split("/").slice(1)].join("-")}-${version}`;
   const exports = await exportsOf(modules, options);
   const renamed = (file) => exports[file].map((name) => [name, `${name}_${modules.indexOf(file)}`]);
   await build({

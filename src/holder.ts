@@ -46,9 +46,6 @@ async function run(request: LaunchRequest["hold"]): Promise<number> {
     const deps = await depsFor(request, options);
     const result = await hold(deps, request, reply);
     reply({ handle: result.run.handle, runId: result.run.runId, attempt: result.attempt.n });
-    // The first search makes the file.
-    if (existsSync(join(deps.state.root, "search.db")))
-      await (await import("./search/search.ts")).indexAttempt(deps, result.run, result.attempt);
     for (const diagnostic of result.attempt.diagnostics) log.warn(`${result.run.handle}: ${diagnostic}`);
     await tellEnd(deps, result.run, result.attempt);
     await deps.store[Symbol.asyncDispose]();

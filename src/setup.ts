@@ -43,6 +43,11 @@ export async function openDeps(options: WorldOptions): Promise<Deps> {
       if (issues.length === 0) return new Map();
       return (await import("./issues/live-batch.ts")).batchHolds({ state, processes: known }, issues);
     },
+    attemptEnded: async (run, attempt) => {
+      // Without a `search.db` nobody searches, and the first search makes it.
+      if (!existsSync(join(state.root, "search.db"))) return;
+      await (await import("./search/search.ts")).indexAttempt({ state }, run, attempt);
+    },
     newHandle: () => randomBytes(4).toString("hex"),
     newSessionId: () => randomUUID(),
   };

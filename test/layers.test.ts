@@ -92,15 +92,15 @@ const DOORS: Record<string, RegExp> = {
 
 /** Files that a folder may have without those of its sub-folders, 16 by default: a command or an engine each, and the deepest module. */
 const MOST_FILES: Record<string, number> = {
-  core: 19,
+  core: 20,
   lib: 18,
-  cli: 79,
+  cli: 80,
   certify: 24,
   engines: 34,
   issues: 36,
   reviews: 17,
   run: 29,
-  state: 17,
+  state: 18,
   supervisor: 24,
 };
 

@@ -159,7 +159,7 @@ const QUOTE = "  | ";
 function resetWords(resetsAt: string, nowMs: number): string {
   const atMs = Date.parse(resetsAt);
   if (Number.isNaN(atMs)) return harmlessLine(resetsAt, 40);
-  return atMs > nowMs ? untilText(atMs, nowMs) : `over since ${localTime(resetsAt, nowMs)}`;
+  return atMs > nowMs ? untilText(atMs, nowMs) : `ended ${localTime(resetsAt, nowMs)}`;
 }
 
 const resolve = defineCommand({

@@ -2,7 +2,7 @@
 import type { AttemptResult, Deps, Watch } from "../run/run.ts";
 import type { Context } from "./context.ts";
 import { openView, type View, type ViewOptions } from "./live.ts";
-import { finishAttempt, indexInSearch } from "./summary.ts";
+import { finishAttempt } from "./summary.ts";
 
 interface Foreground {
   /** The attempt may open the engine's UI on this terminal. */
@@ -28,9 +28,7 @@ export async function inForeground(
     view.close();
   }
   if (front?.left === true) return endInBackground(deps, result);
-  const code = await finishAttempt(context, options, result, { view, deps });
-  await indexInSearch(deps, result);
-  return code;
+  return finishAttempt(context, options, result, { view, deps });
 }
 
 async function leavable(context: Context, deps: Deps, view: View) {
@@ -41,7 +39,6 @@ async function leavable(context: Context, deps: Deps, view: View) {
 async function endInBackground(deps: Deps, result: AttemptResult): Promise<number> {
   const { run, attempt } = result;
   await result.finish();
-  await indexInSearch(deps, result);
   const { endNotice, limitNotice, notify } = await import("../notify/notify.ts");
   const notice = limitNotice(run, attempt, deps.clock.now()) ?? endNotice(run, attempt);
   if (notice !== null) await notify(deps, notice, `run ${run.handle}`);

@@ -3,13 +3,14 @@ import { spawn } from "node:child_process";
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import type { Log } from "../core/deps.ts";
+import { limitOf, limitWords, type RunLimit } from "../core/limit.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { ScheduledResume } from "../core/supervision.ts";
 import { titleOf } from "../core/title.ts";
 import { type HomeCommand, type Exchange, type HomeRow, openHome } from "../home/home.ts";
 import { allEngines } from "../run/engine-setup.ts";
 import { localTime } from "../lib/duration.ts";
-import { listRuns } from "../run/select.ts";
+import { limitsOf, listRuns } from "../run/select.ts";
 import type { Deps } from "../run/run.ts";
 import { attemptDir } from "../state/runs.ts";
 import { LOG_FILES } from "../state/tape.ts";
@@ -79,8 +80,8 @@ class HomeSource implements AsyncDisposable {
   /** Live runs, and runs of issues. */
   readonly #runs = new Map<string, RunRecord>();
   readonly #rows = new Map<string, HomeRow>();
-  /** When the limit of a run ends. */
-  readonly #resets = new Map<string, string>();
+  /** The limits that ended runs. */
+  readonly #limits = new Map<string, RunLimit>();
   readonly #supervised: Supervised;
   #after: RunRecord | null | undefined;
   #stamp = "";
@@ -105,7 +106,7 @@ class HomeSource implements AsyncDisposable {
     const scheduled = await openScheduled({ ...this.#deps, log: SILENT });
     const runs = [...this.#rows.values()]
       .filter(({ key }) => !runIds.has(key))
-      .map((row) => ({ ...row, next: nextOf(scheduled.get(row.key), this.#resets.get(row.key), now) }));
+      .map((row) => withNext(row, scheduled.get(row.key), this.#limits.get(row.key), now));
     return { rows: [...rows, ...runs, ...(await this.#batches())], note };
   }
 
@@ -116,7 +117,8 @@ class HomeSource implements AsyncDisposable {
       const after = this.#after === undefined ? {} : { after: this.#after };
       const limit = this.#after === undefined ? PART : PART * 10;
       const part = await listRuns(this.#deps, { ...after, limit });
-      for (const run of part) await this.#keep(run);
+      const limits = await limitsOf(this.#deps, part);
+      for (const run of part) await this.#keep(run, limits.get(run.runId));
       this.#after = part.length < limit ? null : (part.at(-1) ?? null);
     }
     const live = await listRuns(this.#deps, { status: "running", limit: 1_000 });
@@ -135,10 +137,11 @@ class HomeSource implements AsyncDisposable {
     this.#marks.delete(runId);
     this.#runs.delete(runId);
     this.#rows.delete(runId);
-    this.#resets.delete(runId);
+    this.#limits.delete(runId);
   }
 
-  async #keep(run: RunRecord): Promise<void> {
+  /** `limit`: known without its attempts. */
+  async #keep(run: RunRecord, limit?: RunLimit): Promise<void> {
     const known = this.#marks.get(run.runId);
     const mark = `${run.updatedAt} ${run.status} ${run.attempts}`;
     if (known === mark) return;
@@ -153,9 +156,9 @@ class HomeSource implements AsyncDisposable {
     const last = attempts.at(-1);
     const row = rowOf(run, tokens, last?.interactive === true);
     this.#rows.set(run.runId, row);
-    const resetsAt = row.live ? undefined : last?.outcome?.trouble?.resetsAt;
-    if (resetsAt === undefined) this.#resets.delete(run.runId);
-    else this.#resets.set(run.runId, resetsAt);
+    const hit = row.live ? null : (limit ?? limitOf(last));
+    if (hit === null) this.#limits.delete(run.runId);
+    else this.#limits.set(run.runId, hit);
   }
 
   /** One row per live batch of issues. */
@@ -206,12 +209,17 @@ function rowOf(run: RunRecord, tokens: number | null, hasUi: boolean): HomeRow {
   };
 }
 
-/** The next step of a run that is no agent. */
-function nextOf(scheduled: ScheduledResume | undefined, resetsAt: string | undefined, nowMs: number): string {
-  if (scheduled !== undefined) return `resume at ${localTime(scheduled.dueAt, nowMs)}`;
-  return resetsAt !== undefined && Date.parse(resetsAt) > nowMs
-    ? `limit until ${localTime(resetsAt, nowMs)}`
-    : "";
+/** The next step of a run that is no agent, and what a limit makes of its state. */
+function withNext(
+  row: HomeRow,
+  scheduled: ScheduledResume | undefined,
+  limit: RunLimit | undefined,
+  nowMs: number,
+): HomeRow {
+  const planned = scheduled === undefined ? null : `resume at ${localTime(scheduled.dueAt, nowMs)}`;
+  if (limit === undefined) return planned === null ? row : { ...row, next: planned };
+  const { state, left, next } = limitWords(limit, nowMs);
+  return { ...row, state, left, next: planned ?? next, text: `${row.text} ${state}` };
 }
 
 /** Every commit changes the index or the log beside it. */

@@ -6,6 +6,7 @@ import { cleanBatches, batchHistory } from "../issues/prior.ts";
 import type { Context } from "./context.ts";
 import { defineCommand, duration, flag, JSON_FLAG, withValue } from "./define.ts";
 import { howLong } from "./issues-live.ts";
+import { totalsOf, totalsText } from "./issues-totals.ts";
 import {
   CWD,
   goOns,
@@ -29,7 +30,7 @@ export const status = defineCommand({
     const { deps, root } = await open(context, options);
     const [last] = batchHistory(deps, root).batches();
     if (last === undefined) {
-      const none = { batch: null, live: false, resume: null, earlier: [], orphans: [] };
+      const none = { batch: null, live: false, totals: null, resume: null, earlier: [], orphans: [] };
       if (options.json === true) context.printJson({ ok: true, repository: root, ...none });
       else context.print("This repository has had no batch yet. Start one: reprise issues run");
       return 0;
@@ -40,6 +41,8 @@ export const status = defineCommand({
         async ([id, record]) => [id, await shownRecord(deps, seen(record, live))] as const,
       ),
     );
+    const prices = deps.config.prices ?? {};
+    const totals = totalsOf(last, new Map(issues), { live, nowMs: deps.clock.now(), prices });
     const typist = { place: placeOf(root, options), config: deps.config };
     const { earlierJson, earlierText, standingOf } = await goOns();
     const { leaves, orphans, goOn, earlier } = live
@@ -50,7 +53,7 @@ export const status = defineCommand({
       const batch = { ...last, issues: Object.fromEntries(issues), ...left };
       const lost = orphans.map(({ go_on: _none, ...one }) => one);
       const now = { resume: goOn?.command ?? null, earlier: earlier.map(earlierJson), orphans: lost };
-      context.printJson({ ok: true, repository: root, batch, live, ...now });
+      context.printJson({ ok: true, repository: root, batch, live, totals, ...now });
       return 0;
     }
     context.print(`${harmlessLine(last.run_id, 40)}  ${live ? "under way" : howLong(last)}`);
@@ -59,6 +62,8 @@ export const status = defineCommand({
     else if (live) context.print("None of its issues has started yet.");
     else context.print(last.left === 0 ? "There was nothing to do." : "It started no issue.");
     printUnbegun(context, last, live);
+    const words = totalsText(totals, live);
+    if (words !== "") context.print(`\n${words}`);
     printGates(context, past);
     printLeaves(context, leaves, deps.clock.now());
     const isSaid = earlier.some(({ batch }) => batch.run_id === goOn?.batch.run_id);

@@ -1,5 +1,6 @@
 /** The display of a batch: one live line per issue on a terminal, otherwise one line per change; a table at the end. */
 import type { Log } from "../core/deps.ts";
+import type { Tokens } from "../core/events.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmless, harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
@@ -20,7 +21,10 @@ import {
 import { continuesRun, type PlannedBatch } from "../issues/batch-plan.ts";
 import { IN_PROGRESS } from "../issues/plan.ts";
 import { type Context, paint, type Terminal } from "./context.ts";
+import { progressText, sumOf } from "./issues-totals.ts";
 import { age } from "./words.ts";
+
+type Prices = Parameters<typeof sumOf>[1];
 
 interface Line {
   readonly title: string;
@@ -57,11 +61,18 @@ export class BatchScreen implements BatchView, Disposable {
   #planned = 0;
   #done = 0;
   #startedMs: number | null = null;
+  /** What ended issues used. */
+  readonly #spent: (Tokens | null)[] = [];
+  readonly #prices: Prices;
   /** Never interrupts the live lines. */
   readonly log: Log;
 
-  constructor(context: Context, options: { readonly quiet: boolean; readonly verbose: boolean }) {
+  constructor(
+    context: Context,
+    options: { readonly quiet: boolean; readonly verbose: boolean; readonly prices: Prices },
+  ) {
     this.#context = context;
+    this.#prices = options.prices;
     this.#quiet = options.quiet;
     this.#verbose = options.verbose;
     this.#live = context.terminal.stderr && !options.quiet;
@@ -116,6 +127,7 @@ export class BatchScreen implements BatchView, Disposable {
 
   ended(end: IssueEnd): void {
     if (this.#lines.delete(end.id)) this.#done += 1;
+    this.#spent.push(end.tokens);
     if (this.#quiet) return;
     const branch = end.state === "completed" && end.branch !== null ? [`branch ${end.branch}`] : [];
     const where = [...branch, reasonText(end.why, Date.now())].filter((part) => part !== "").join(" · ");
@@ -142,6 +154,13 @@ export class BatchScreen implements BatchView, Disposable {
     this.#drawn = 0;
   }
 
+  #totals(elapsedMs: number): readonly string[] {
+    const live = [...this.#lines.values()].map(({ progress }) => progress?.spent ?? null);
+    const used = sumOf([...this.#spent, ...live], this.#prices);
+    const text = progressText({ done: this.#done, planned: this.#planned, elapsedMs }, used);
+    return text === "" ? [] : [text];
+  }
+
   #draw(): void {
     if (!this.#live) return;
     this.#erase();
@@ -151,28 +170,11 @@ export class BatchScreen implements BatchView, Disposable {
     const elapsedMs = performance.now() - (this.#startedMs ?? performance.now());
     const shown = [
       ...[...this.#lines].slice(0, room).map(([id, line]) => lineOf(id, line, width)),
-      ...batchProgress({ done: this.#done, planned: this.#planned, elapsedMs }),
+      ...this.#totals(elapsedMs),
     ];
     for (const text of shown) process.stderr.write(`${paint(terminal, "dim", text)}\n`);
     this.#drawn = shown.length;
   }
-}
-
-/** `3 of 5 done, about 12 m left`, by the pace so far. Nothing before the first issue is done, and after the last. */
-export function batchProgress({
-  done,
-  planned,
-  elapsedMs,
-}: {
-  readonly done: number;
-  readonly planned: number;
-  readonly elapsedMs: number;
-}): readonly string[] {
-  if (done === 0 || done >= planned) return [];
-  const leftMs = (elapsedMs / done) * (planned - done);
-  return [
-    `${done} of ${planned} done, about ${formatDuration(leftMs).split(" ").slice(0, 2).join(" ")} left`,
-  ];
 }
 
 function lineOf(id: string, { title, sinceMs, progress }: Line, width: number): string {

@@ -1,5 +1,6 @@
 /** `reprise issues run [repo]`: agents work on issues, gates check their work, and passed issues are closed. */
 import { Fault } from "../core/faults.ts";
+import { tokensText } from "../core/tokens.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { stringIn } from "../lib/json.ts";
 import { plural } from "../lib/plural.ts";
@@ -22,10 +23,11 @@ import type { Deps } from "../run/run.ts";
 import { findEngine, redactorFor, storableArgs } from "../run/engine-setup.ts";
 import { heldAccess } from "../run/engine-access.ts";
 import { attemptOptions } from "./attempt-options.ts";
-import type { Context } from "./context.ts";
+import { type Context, paint } from "./context.ts";
 import { defineCommand } from "./define.ts";
 import { earlierJson, earlierOf, earlierText, goOnFirst } from "./issues-go-on.ts";
 import { BatchScreen, planLines, summaryLines } from "./issues-live.ts";
+import { sumOf } from "./issues-totals.ts";
 import { assertKept, inherit, type Inherited, levelOf } from "./issues-inherit.ts";
 import {
   assertNoMark,
@@ -243,6 +245,7 @@ async function work(context: Context, job: Work): Promise<number> {
   using screen = new BatchScreen(context, {
     quiet: options.json === true,
     verbose: options.verbose === true,
+    prices: deps.config.prices ?? {},
   });
   const press = () => screen.say(STOPPING[stopControl.raise()] ?? "");
   const terminate = () => void stopControl.raise("SIGTERM");
@@ -289,6 +292,11 @@ async function report(context: Context, job: Work, end: BatchEnd): Promise<void>
     return;
   }
   for (const line of summaryLines(context.terminal, end)) context.print(line);
+  const used = sumOf(
+    issues.map(({ tokens }) => tokens),
+    deps.config.prices ?? {},
+  );
+  if (used !== null) context.print(paint(context.terminal, "dim", `\ntokens ${tokensText(used)}`));
   const branches = merge ? [] : [...(await unsaid(job)), ...issues.flatMap(branchOf)];
   if (branches.length > 0) {
     context.print(`\nMerge ${branches.length === 1 ? "it" : "them"} when you like:`);

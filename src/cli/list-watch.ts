@@ -1,23 +1,14 @@
 /** `reprise list --watch`: the table full-screen, drawn again when it has changed. */
-import type { RunStatus } from "../core/records.ts";
+import { styleOfState } from "../lib/palette.ts";
 import { cutLine, type Line, type Piece, Screen, sizeOf } from "../terminal/terminal.ts";
 
 /** A row of the table, and the status that it shows. Absent: the header, or a note. */
 export interface WatchedRow {
   readonly text: string;
-  readonly status?: RunStatus;
+  readonly status?: string;
 }
 
 const EVERY_MS = 1_000;
-
-const STYLES = {
-  running: "accent",
-  completed: "good",
-  failed: "bad",
-  interrupted: "warn",
-  cancelled: "warn",
-  diverged: "bad",
-} as const satisfies Record<RunStatus, Piece["style"]>;
 
 /** Until q, which is 0, or Ctrl-C, which is 130. A terminal that is gone ends it as well. */
 export async function watchRows(
@@ -90,9 +81,10 @@ function lineOf({ text, status }: WatchedRow, at: number): Line {
   const found = text.indexOf(` ${status}`);
   if (found === -1) return [{ text }];
   const end = found + 1 + status.length;
+  const style = styleOfState(status);
   const pieces: readonly Piece[] = [
     { text: text.slice(0, found + 1) },
-    { text: status, style: STYLES[status] },
+    style === undefined ? { text: status } : { text: status, style },
     { text: text.slice(end) },
   ];
   return pieces;

@@ -2,14 +2,15 @@
 import { realpathSync } from "node:fs";
 import { resolve } from "node:path";
 import { Fault } from "../core/faults.ts";
-import type { RunRecord, RunStatus } from "../core/records.ts";
+import { type RunLimit, limitWords } from "../core/limit.ts";
+import type { RunRecord } from "../core/records.ts";
 import type { ScheduledResume } from "../core/supervision.ts";
 import { titleOf } from "../core/title.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
 import { table } from "../lib/table.ts";
 import type { BatchLease, Deps } from "../run/run.ts";
-import { listRuns } from "../run/select.ts";
+import { limitsOf, listRuns } from "../run/select.ts";
 import type { RunFilter } from "../store/store.ts";
 import { canAsk, type Context, paint, type Terminal } from "./context.ts";
 import {
@@ -33,7 +34,11 @@ const ORDERS = ["created", "updated", "tokens", "duration"] as const;
 
 const OPTIONS = {
   engine: withValue("<engine>", "only runs of this engine", text, { values: "engines" }),
-  status: choice("<status>", `only runs with this status: ${STATUSES.join(", ")}`, STATUSES),
+  status: choice(
+    "<status>",
+    `only runs with this status: ${STATUSES.join(", ")}; limited: failed because of a limit`,
+    [...STATUSES, "limited"] as const,
+  ),
   cwd: directory("only runs of this working directory"),
   here: flag("only runs of the current directory and of the same folder in the repository's worktrees"),
   tag: repeatable("<tag>", "only runs with this tag (repeatable; all must match)", { values: "tags" }),
@@ -73,11 +78,13 @@ export const command = defineCommand({
       (await import("../run/engine-setup.ts")).findEngine(deps, options.engine);
     }
     const held: Held = (await deps.batchHolds?.(runs)) ?? new Map();
+    const limits = await limitsOf(deps, runs);
     const scheduled = await openScheduled(deps);
-    reply({ runs: runs.map((one) => withScheduled(withBatch(one, held), scheduled)) }, () => {
+    const inJson = (one: RunRecord) => withScheduled(withLimit(withBatch(one, held), limits), scheduled);
+    reply({ runs: runs.map(inJson) }, () => {
       if (options.handles === true) for (const { handle } of runs) context.print(handle);
       else if (runs.length === 0) context.print(nothing(options));
-      else printRuns(context, deps, { runs, held, limit: filter.limit ?? DEFAULT_LIMIT });
+      else printRuns(context, deps, { runs, held, limits, limit: filter.limit ?? DEFAULT_LIMIT });
       if (options.handles !== true)
         for (const line of scheduledLines(scheduled.values(), deps.clock.now())) context.print(line);
     });
@@ -104,7 +111,7 @@ async function filterOf(options: ListOptions): Promise<RunFilter> {
     limit: options.limit ?? DEFAULT_LIMIT,
     sort: options.sort ?? "updated",
     ...(engine === undefined ? {} : { engine }),
-    ...(status === undefined ? {} : { status }),
+    ...(status === "limited" ? { limited: true } : status === undefined ? {} : { status }),
     ...(subject === undefined ? {} : { subject }),
     ...(name === undefined ? {} : { name }),
     ...(tag === undefined ? {} : { tags: tag }),
@@ -151,6 +158,14 @@ function withBatch(record: RunRecord, held: Held): RunRecord & { readonly batch?
   return batch === undefined ? record : { ...record, batch };
 }
 
+/** By run id. */
+type Limits = ReadonlyMap<string, RunLimit>;
+
+function withLimit<T extends RunRecord>(record: T, limits: Limits): T & { readonly limit?: RunLimit } {
+  const limit = limits.get(record.runId);
+  return limit === undefined ? record : { ...record, limit };
+}
+
 type Scheduled = Pick<ScheduledResume, "id" | "dueAt" | "state">;
 
 function withScheduled<T extends RunRecord>(
@@ -163,10 +178,22 @@ function withScheduled<T extends RunRecord>(
   return { ...record, scheduled: { id, dueAt, state } };
 }
 
+interface Status {
+  /** Has a colour. */
+  readonly word: string;
+  readonly text: string;
+}
+
 /** `completed (checking)`: the outcome of its last attempt, and the batch's current activity. */
-function statusText({ handle, status }: RunRecord, held: Held | undefined): string {
-  const state = held?.get(handle)?.state;
-  return state === undefined || state === status ? status : `${status} (${harmlessLine(state, 20)})`;
+function statusOf({ runId, handle, status }: RunRecord, isNarrow: boolean, now: Shown): Status {
+  const state = now.held?.get(handle)?.state;
+  const limit = now.limits?.get(runId);
+  const words = limit === undefined ? null : limitWords(limit, now.nowMs);
+  const word = words?.state ?? status;
+  if (state !== undefined && state !== status) return { word, text: `${word} (${harmlessLine(state, 20)})` };
+  if (words === null) return { word, text: word };
+  const short = words.left === "" ? word : `${word}, ${words.left} left`;
+  return { word, text: isNarrow ? short : words.text };
 }
 
 /** What `--watch` shows. */
@@ -177,11 +204,11 @@ async function rowsNow(
   const runs = await listRuns(deps, filter);
   if (runs.length === 0) return [{ text: nothing(options) }];
   const held: Held = (await deps.batchHolds?.(runs)) ?? new Map();
-  const now = { nowMs: deps.clock.now(), home: deps.env["HOME"], held };
+  const now = { nowMs: deps.clock.now(), home: deps.env["HOME"], held, limits: await limitsOf(deps, runs) };
   const [header = "", ...lines] = runTable(runs, { stdout: true, columns }, now);
   const rows = lines.map((line, at) => {
-    const status = runs[at]?.status;
-    return status === undefined ? { text: line } : { text: line, status };
+    const record = runs[at];
+    return record === undefined ? { text: line } : { text: line, status: statusOf(record, true, now).word };
   });
   return [{ text: header }, ...rows];
 }
@@ -189,11 +216,12 @@ async function rowsNow(
 function printRuns(
   context: Context,
   deps: Deps,
-  { runs, held, limit }: { runs: readonly RunRecord[]; held: Held; limit: number },
+  { runs, limit, ...known }: Pick<Shown, "held" | "limits"> & { runs: readonly RunRecord[]; limit: number },
 ): void {
   const { terminal } = context;
-  const lines = runTable(runs, terminal, { nowMs: deps.clock.now(), home: deps.env["HOME"], held });
-  printTable(context, lines, (line, at) => painted(terminal, line, runs[at]?.status));
+  const now = { nowMs: deps.clock.now(), home: deps.env["HOME"], ...known };
+  const words = runs.map((record) => statusOf(record, true, now).word);
+  printTable(context, runTable(runs, terminal, now), (line, at) => painted(terminal, line, words[at]));
   if (runs.length === limit && terminal.stdout) {
     context.print(paint(terminal, "dim", `The first ${plural(limit, "run")}; --limit shows more.`));
   }
@@ -205,13 +233,24 @@ const FIRST_TO_GO = ["WHERE", "ATT", "ENGINE", "UPDATED", "WHAT", "STATUS"] as c
 /** Narrower columns are useless. */
 const LEAST = { WHAT: 10, WHERE: 8 };
 
+interface Shown {
+  readonly nowMs: number;
+  readonly home: string | undefined;
+  readonly held?: Held;
+  readonly limits?: Limits;
+}
+
+/** The end of a limit in words needs more columns than this. */
+const NARROW = 100;
+
 /** Header first. Cut to the terminal's width; a pipe gets whole paths. */
 export function runTable(
   runs: readonly RunRecord[],
   terminal: Pick<Terminal, "stdout" | "columns">,
-  now: { readonly nowMs: number; readonly home: string | undefined; readonly held?: Held },
+  now: Shown,
 ): string[] {
-  const statuses = runs.map((record) => statusText(record, now.held));
+  const isNarrow = terminal.stdout && terminal.columns < NARROW;
+  const statuses = runs.map((record) => statusOf(record, isNarrow, now).text);
   const { shown, words, place } = layoutFor(runs, statuses, terminal);
   const rows = runs.map((record, at) => ({
     HANDLE: record.handle,
@@ -255,9 +294,9 @@ function layoutFor(
   return { shown: shown(), words, place: free - words };
 }
 
-function painted(terminal: Terminal, line: string, status: RunStatus | undefined): string {
+function painted(terminal: Terminal, line: string, status: string | undefined): string {
   if (status === undefined) return line;
-  const cell = new RegExp(` ${status}(?= |$)`);
+  const cell = new RegExp(` ${status}(?=[ ,]|$)`);
   return line.replace(cell, ` ${paintState(terminal, status)}`);
 }
 

@@ -80,7 +80,7 @@ export const command = defineCommand({
       else print(context, results, deps.clock.now());
       if (isCut) context.log.info(moreThan(results.length, total));
     });
-    return options.json !== true && canAsk(context) ? takeOne(context, results) : 0;
+    return options.json !== true && canAsk(context) ? takeOne(context, deps, results) : 0;
   },
 });
 
@@ -89,23 +89,59 @@ const moreThan = (shown: number, total: number | null) =>
     ? `these are ${shown} of very many conversations. More words, --since or --here narrow the search.`
     : `these are ${shown} of ${total} conversations; --all shows them all.`;
 
-/** At a terminal, the user picks a result to resume, as `reprise resume HANDLE` does. The results stay on the terminal. */
-async function takeOne(context: Context, results: readonly SearchResult[]): Promise<number> {
-  const hits = new Map(results.flatMap(({ hit }) => (hit.handle === null ? [] : [[hit.handle, hit]])));
-  if (hits.size === 0) return 0;
-  const outside = results.length - hits.size;
+/**
+ * At a terminal, the user picks a result to resume, as `reprise resume HANDLE` does. A conversation from outside becomes a
+ * run first. The results stay on the terminal.
+ */
+async function takeOne(context: Context, deps: Deps, results: readonly SearchResult[]): Promise<number> {
+  if (results.length === 0) return 0;
+  const hits = new Map(results.map((result) => [nameOf(result.hit), result]));
+  const outside = [...hits].filter(([, { hit }]) => hit.handle === null);
   const { pickRuns } = await import("./pick.ts");
   const picked = await pickRuns(context, {
-    question: `Resume which run?${outside === 0 ? "" : ` (Esc: ${outside} more outside Reprise)`}`,
+    question: outside.length === 0 ? "Resume which run?" : "Resume which conversation?",
     many: false,
     offers: "any",
     message: null,
     only: [...hits.keys()],
-    lines: new Map([...hits].map(([handle, hit]) => [handle, marked(context.terminal, hit)])),
+    outside: new Map(outside.map(([name, result]) => [name, conversationOf(result)])),
+    lines: new Map([...hits].map(([name, { hit }]) => [name, marked(context.terminal, hit)])),
   });
-  if (picked === null) return LEFT;
-  return (await import("./resume.ts")).command.execute(picked.handles, context);
+  const [name = ""] = picked?.handles ?? [];
+  const hit = hits.get(name)?.hit;
+  if (hit === undefined) return LEFT;
+  const handle = hit.handle ?? (await adopted(context, deps, hit));
+  return (await import("./resume.ts")).command.execute([handle], context);
 }
+
+/** Unique among the results. */
+const nameOf = ({ handle, engine, session }: SearchHit) => handle ?? `${engine} ${session ?? ""}`;
+
+function conversationOf({ hit, title }: SearchResult) {
+  const { engine, cwd, atMs } = hit;
+  return { title, engine, cwd, updatedAt: new Date(atMs).toISOString() };
+}
+
+/** The handle of the conversation as a run. A fault says what to type instead. */
+async function adopted(context: Context, deps: Deps, hit: SearchHit): Promise<string> {
+  const { adoptSession } = await import("../run/run.ts");
+  try {
+    const { run } = await adoptSession(deps, {
+      ...{ engine: hit.engine, session: hit.session ?? "", cwd: null, name: null },
+    });
+    context.log.info(`adopted as run ${run.handle}.`);
+    return run.handle;
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    const where = error.code === "usage" ? " --cwd DIR" : "";
+    const next = error.code === "session_lost" ? "" : ` Then type: ${adoptCommand(hit)}${where}`;
+    const text = `The conversation was not adopted: ${error.message}${next}`;
+    throw new Fault(error.code, text, { facts: error.facts, cause: error });
+  }
+}
+
+const adoptCommand = ({ engine, session }: SearchHit) =>
+  `reprise adopt ${shellLine([engine, session ?? ""])}`;
 
 /** The words are not alone to blame if a filter was given. */
 function nothingFound(options: { engine?: string; since?: unknown; here?: true }): string {
@@ -159,7 +195,7 @@ async function resultsOf(deps: Deps, hits: readonly SearchHit[]): Promise<readon
 function toJson({ hit, title }: SearchResult) {
   const { handle, runId, engine, session, cwd, attempt, kind } = hit;
   const shown = excerpt(hit, JSON_LINE);
-  const adopt = session === null ? {} : { session, adopt: `reprise adopt ${shellLine([engine, session])}` };
+  const adopt = session === null ? {} : { session, adopt: adoptCommand(hit) };
   const at = new Date(hit.atMs).toISOString();
   return {
     handle,
@@ -192,9 +228,7 @@ function print(context: Context, results: readonly SearchResult[], nowMs: number
     );
     context.print(`${" ".repeat(INDENT)}${pieces.join("")}`);
     if (hit.session !== null)
-      context.print(
-        paint(terminal, "dim", `${" ".repeat(INDENT)}reprise adopt ${shellLine([hit.engine, hit.session])}`),
-      );
+      context.print(paint(terminal, "dim", `${" ".repeat(INDENT)}${adoptCommand(hit)}`));
   }
   if (!terminal.stdout) return;
   const first = results.find(({ hit }) => hit.handle !== null)?.hit.handle;

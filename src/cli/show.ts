@@ -1,5 +1,6 @@
 /** `reprise show <handle>`: one run, its attempts, and the proof of each resume. */
 import { Fault } from "../core/faults.ts";
+import { limitOf, limitWords, type RunLimit } from "../core/limit.ts";
 import type { AttemptRecord, Escrow, Receipt, RunRecord } from "../core/records.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { titleOf } from "../core/title.ts";
@@ -45,6 +46,7 @@ export const command = defineCommand({
         ...found.run,
         live: found.live,
         batch: found.batch,
+        limit: limitIn(found),
         resumable: (await offerFor(offering, found.run)).why === null,
         escrowState: found.escrow,
         scheduled,
@@ -92,7 +94,14 @@ function printRun(context: Context, found: Inspection, offer: ResumeOffer | null
     context.print([`${paint(terminal, "dim", label.padEnd(LABEL))}${first}`.trimEnd(), ...more].join("\n"));
   };
   const live = found.live === null ? "" : `, pid ${found.live.pid}`;
-  const status = paintState(terminal, record.status);
+  const limit = limitIn(found);
+  const words = limit === null ? null : limitWords(limit, nowMs);
+  const status =
+    words === null
+      ? paintState(terminal, record.status)
+      : `${words.text}${words.state === "limited" ? "" : ", can go on"}`.replace(words.state, (word) =>
+          paintState(terminal, word),
+        );
   line("run", `${paint(terminal, "bold", record.handle)}  ${record.runId}`);
   line("engine", harmlessLine(record.agentName));
   line(
@@ -120,6 +129,11 @@ function printRun(context: Context, found: Inspection, offer: ResumeOffer | null
   for (const [at, kept] of (record.kept ?? []).entries())
     line(at === 0 ? "earlier" : "", copyText(kept, found.kept[at], nowMs));
   if (found.attempts.length === 0 && found.live === null) line("attempts", noneText(record));
+}
+
+/** The limit that ended the run. Null: none did, or it goes on. */
+function limitIn({ run, attempts }: Inspection): RunLimit | null {
+  return run.status === "running" ? null : limitOf(attempts.at(-1)?.record ?? undefined);
 }
 
 const LABEL = 11;

@@ -1,9 +1,8 @@
 /**
  * The report after an attempt: three lines on stderr for people, or one JSON object on stdout.
  */
-import { existsSync } from "node:fs";
-import { join } from "node:path";
 import type { Trouble } from "../core/events.ts";
+import { limitOf } from "../core/limit.ts";
 import type { AttemptRecord, Receipt, RunRecord } from "../core/records.ts";
 import { tokensText } from "../core/tokens.ts";
 import { formatDuration } from "../lib/duration.ts";
@@ -43,12 +42,6 @@ export async function finishAttempt(
 async function changesIn(deps: Deps, run: RunRecord): Promise<readonly string[]> {
   if (run.launch.isolate !== "worktree") return [];
   return (await import("./summary-changes.ts")).changeLines(deps, run);
-}
-
-/** After the summary, which the user waits for. Without a `search.db` nobody searches, and the first search makes it. */
-export async function indexInSearch(deps: Deps, { run, attempt }: AttemptResult): Promise<void> {
-  if (!existsSync(join(deps.state.root, "search.db"))) return;
-  await (await import("../search/search.ts")).indexAttempt(deps, run, attempt);
 }
 
 export function printDryRun(context: Context, options: ViewOptions, plan: DryRun): number {
@@ -112,10 +105,9 @@ function say(context: Context, result: AttemptResult, { offer, parent, changes }
   const { run, attempt, receipt } = result;
   const lines: string[] = [];
   if (attempt.outcome !== null && attempt.outcome.result !== "completed") {
-    const color = attempt.outcome.result === "cancelled" ? "yellow" : "red";
-    lines.push(
-      paint(terminal, color, `${attempt.outcome.result}: ${harmlessLine(attempt.outcome.reason, 400)}`),
-    );
+    const state = limitOf(attempt) === null ? attempt.outcome.result : "limited";
+    const color = state === "cancelled" || state === "limited" ? "yellow" : "red";
+    lines.push(paint(terminal, color, `${state}: ${harmlessLine(attempt.outcome.reason, 400)}`));
     if (attempt.outcome.trouble !== undefined)
       lines.push(describeTrouble(attempt.outcome.trouble, Date.parse(attempt.endedAt ?? "")));
     const words = view.showsStderr ? [] : lastWordsOf(attempt);

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test, vi } from "vitest";
 import type { Tokens } from "../core/events.ts";
-import type { AttemptRecord } from "../core/records.ts";
-import type { AttemptOfRun } from "../store/store.ts";
+import type { AttemptRecord, UsedAttempt } from "../core/records.ts";
+import { usedBy } from "../core/tokens.ts";
 import { attemptLike, runLike } from "../../test/contracts/store-samples.ts";
 import { type UsageGrouping, usageReport } from "./usage-report.ts";
 
@@ -13,15 +13,25 @@ function attempt(
   n: number,
   tokens: Tokens | null,
   fields: Partial<AttemptRecord> & { readonly agentName?: string } = {},
-): AttemptOfRun {
+): UsedAttempt | null {
   const { agentName = "codex", ...more } = fields;
   const run = runLike(n);
   const record = attemptLike(run, 1, { state: "ended", tokens, ...more });
-  return { handle: run.handle, agentName, attempt: record };
+  return usedBy({ ...run, agentName }, record);
 }
 
-const used = (all: readonly AttemptOfRun[], by: UsageGrouping) =>
-  usageReport(all, by).groups.map(({ key, input, output }) => [key, input, output]);
+type Prices = Parameters<typeof usageReport>[2];
+
+/** Attempts that never began are null. */
+const report = (all: readonly (UsedAttempt | null)[], by: UsageGrouping, prices?: Prices) =>
+  usageReport(
+    all.filter((one) => one !== null),
+    by,
+    prices,
+  );
+
+const used = (all: readonly (UsedAttempt | null)[], by: UsageGrouping) =>
+  report(all, by).groups.map(({ key, input, output }) => [key, input, output]);
 
 test("days are local, by the start of the attempt, oldest first", () => {
   const all = [
@@ -61,7 +71,7 @@ describe("the model", () => {
   };
   test.each(Object.entries(cases))("%s", (_name, [args, model, then]) => {
     const tokens = { input: 1, output: 1, ...(model === undefined ? {} : { model }) };
-    expect(usageReport([attempt(1, tokens, { args })], "model").groups[0]?.key).toBe(then);
+    expect(report([attempt(1, tokens, { args })], "model").groups[0]?.key).toBe(then);
   });
 });
 
@@ -81,7 +91,7 @@ describe("the cost", () => {
     "is unknown for a model named like a method": [{ input: 1, output: 1, model: "toString" }, null],
   };
   test.each(Object.entries(cases))("%s", (_name, [tokens, then]) => {
-    const { total } = usageReport([attempt(1, tokens)], "day", prices);
+    const { total } = report([attempt(1, tokens)], "day", prices);
     if (then === null) expect(total).toMatchObject({ costUsd: null, unpriced: 1 });
     else expect(total).toMatchObject({ costUsd: expect.closeTo(then, 9), unpriced: 0 });
   });
@@ -93,7 +103,7 @@ test("attempts without tokens are counted apart, and attempts that never began a
     attempt(2, null, { state: "intended" }),
     attempt(3, { input: 1, output: 2, cached: 1 }),
   ];
-  expect(usageReport(all, "engine").total).toEqual({
+  expect(report(all, "engine").total).toEqual({
     runs: 2,
     attempts: 2,
     uncounted: 1,
@@ -121,7 +131,7 @@ test("limits that ended an attempt are listed, newest first", () => {
     hit(2, "auth", "2026-01-02T00:00:00.000Z"),
     hit(3, "quota", "2026-01-03T00:00:00.000Z"),
   ];
-  expect(usageReport(all, "day").limits).toEqual([
+  expect(report(all, "day").limits).toEqual([
     {
       handle: "00000003",
       attempt: 1,

@@ -1,8 +1,8 @@
 /** What attempts used, in groups: sums, costs and limits that were hit. Pure; `usage.ts` reads and prints. */
 import type { ModelPrice } from "../core/config.ts";
-import type { Tokens, Trouble } from "../core/events.ts";
-import type { AttemptRecord } from "../core/records.ts";
-import type { AttemptOfRun } from "../store/store.ts";
+import type { Tokens } from "../core/events.ts";
+import type { RunLimit } from "../core/limit.ts";
+import type { UsedAttempt } from "../core/records.ts";
 
 export const GROUPINGS = ["day", "engine", "model", "run", "folder"] as const;
 export type UsageGrouping = (typeof GROUPINGS)[number];
@@ -35,7 +35,7 @@ export interface HitLimit {
   readonly handle: string;
   readonly attempt: number;
   readonly engine: string;
-  readonly kind: Trouble["kind"];
+  readonly kind: RunLimit["kind"];
   readonly at: string;
   /** Null: the engine named no time. */
   readonly resetsAt: string | null;
@@ -48,34 +48,33 @@ export interface UsageReport {
 }
 
 export function usageReport(
-  all: readonly AttemptOfRun[],
+  all: readonly UsedAttempt[],
   by: UsageGrouping,
   prices: Prices = {},
 ): UsageReport {
-  const began = all.filter(({ attempt }) => attempt.state !== "intended");
-  const members = new Map<string | null, AttemptOfRun[]>();
-  for (const one of began) {
+  const members = new Map<string | null, UsedAttempt[]>();
+  for (const one of all) {
     const key = keyOf(one, by);
     const found = members.get(key);
     if (found === undefined) members.set(key, [one]);
     else found.push(one);
   }
   const groups = [...members].map(([key, its]) => ({ key, ...sumOf(its, prices) }));
-  return { groups: sorted(groups, by), total: sumOf(began, prices), limits: limitsIn(began) };
+  return { groups: sorted(groups, by), total: sumOf(all, prices), limits: limitsIn(all) };
 }
 
-function keyOf({ attempt, agentName, handle }: AttemptOfRun, by: UsageGrouping): string | null {
+function keyOf({ startedAt, engine, model, handle, cwd }: UsedAttempt, by: UsageGrouping): string | null {
   switch (by) {
     case "day":
-      return localDay(attempt.startedAt);
+      return localDay(startedAt);
     case "engine":
-      return agentName;
+      return engine;
     case "model":
-      return modelOf(attempt);
+      return model;
     case "run":
       return handle;
     case "folder":
-      return attempt.cwd;
+      return cwd;
   }
 }
 
@@ -85,22 +84,10 @@ function localDay(iso: string): string {
   return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
 }
 
-/** The name that the engine reported; else the value of its option. Null: neither. */
-function modelOf({ tokens, args }: AttemptRecord): string | null {
-  if (tokens?.model !== undefined) return tokens.model;
-  const end = args.indexOf("--");
-  const options = end === -1 ? args : args.slice(0, end);
-  const at = options.findLastIndex((arg) => /^(?:-m|--model)(?:=|$)/.test(arg));
-  if (at === -1) return null;
-  const [, joined] = /^[^=]*=(.+)$/s.exec(options[at] ?? "") ?? [];
-  return joined ?? options[at + 1] ?? null;
-}
-
-function sumOf(attempts: readonly AttemptOfRun[], prices: Prices): UsageSum {
+function sumOf(attempts: readonly UsedAttempt[], prices: Prices): UsageSum {
   let [input, output, uncounted, unpriced] = [0, 0, 0, 0];
   let [cached, reasoning, costUsd] = [null, null, null] as (number | null)[];
-  for (const { attempt } of attempts) {
-    const { tokens } = attempt;
+  for (const { tokens, model } of attempts) {
     if (tokens === null) {
       uncounted += 1;
       continue;
@@ -109,11 +96,11 @@ function sumOf(attempts: readonly AttemptOfRun[], prices: Prices): UsageSum {
     output += tokens.output;
     cached = plus(cached, tokens.cached);
     reasoning = plus(reasoning, tokens.reasoning);
-    const cost = costOf(tokens, modelOf(attempt), prices);
+    const cost = costOf(tokens, model, prices);
     if (cost === undefined) unpriced += 1;
     costUsd = plus(costUsd, cost);
   }
-  const runs = new Set(attempts.map(({ handle }) => handle)).size;
+  const runs = new Set(attempts.map(({ runId }) => runId)).size;
   return {
     runs,
     attempts: attempts.length,
@@ -132,7 +119,7 @@ function plus(sum: number | null | undefined, more: number | undefined): number 
 }
 
 /** The engine's own figure; else the configured price. Cached tokens are part of the input. */
-function costOf(tokens: Tokens, model: string | null, prices: Prices): number | undefined {
+export function costOf(tokens: Tokens, model: string | null, prices: Prices): number | undefined {
   if (tokens.costUsd !== undefined) return tokens.costUsd;
   const price = model !== null && Object.hasOwn(prices, model) ? prices[model] : undefined;
   if (price === undefined) return undefined;
@@ -156,13 +143,9 @@ function sorted(groups: readonly UsageGroup[], by: UsageGrouping): readonly Usag
 }
 
 /** Newest first. */
-function limitsIn(attempts: readonly AttemptOfRun[]): readonly HitLimit[] {
-  const hit = attempts.flatMap(({ handle, agentName, attempt }): HitLimit[] => {
-    const trouble = attempt.outcome?.trouble;
-    if (trouble?.kind !== "rate_limited" && trouble?.kind !== "quota") return [];
-    const at = attempt.endedAt ?? attempt.startedAt;
-    const resetsAt = trouble.resetsAt ?? null;
-    return [{ handle, attempt: attempt.n, engine: agentName, kind: trouble.kind, at, resetsAt }];
-  });
+function limitsIn(attempts: readonly UsedAttempt[]): readonly HitLimit[] {
+  const hit = attempts.flatMap(({ handle, engine, n, limit, startedAt, endedAt }): HitLimit[] =>
+    limit === null ? [] : [{ handle, attempt: n, engine, ...limit, at: endedAt ?? startedAt }],
+  );
   return hit.toSorted((a, b) => (a.at < b.at ? 1 : -1));
 }

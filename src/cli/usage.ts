@@ -1,9 +1,12 @@
 /** `reprise usage`: what agents used and cost, and the limits that they hit. */
-import { dollars } from "../core/tokens.ts";
+import type { UsedAttempt } from "../core/records.ts";
+import { dollars, usedBy } from "../core/tokens.ts";
 import { localTime } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
 import { table } from "../lib/table.ts";
+import type { Deps } from "../run/run.ts";
+import { readRemovedUsage, removedUsagePath } from "../state/removed-usage.ts";
 import { type Context, paint, type Terminal } from "./context.ts";
 import { choice, defineCommand, duration, JSON_FLAG, withValue } from "./define.ts";
 import {
@@ -21,7 +24,7 @@ const DEFAULT_DAYS = 30;
 
 export const command = defineCommand({
   name: "usage",
-  summary: "Show tokens and cost of all runs, and the limits that they hit. Removed runs do not count.",
+  summary: "Show tokens and cost of all runs, removed ones included, and the limits that they hit.",
   options: {
     by: choice("<group>", `one line per ${GROUPINGS.join(", ")} (default: day)`, GROUPINGS),
     since: withValue(
@@ -41,17 +44,35 @@ export const command = defineCommand({
     const by = options.by ?? "day";
     const nowMs = deps.clock.now();
     const since = sinceOf(options.since, nowMs, by);
-    const report = usageReport(await deps.store.attemptsSince(since ?? ""), by, deps.config.prices);
-    reply({ since, by, ...report }, () => {
+    const { used, removed } = await usedSince(deps, since ?? "");
+    const report = usageReport(used, by, deps.config.prices);
+    reply({ since, by, ...report, removed }, () => {
       if (report.total.attempts === 0)
         return context.print("No attempt in this period. `--since 0` shows all.");
       printGroups(context, report, by, deps.env["HOME"]);
-      printNotes(context, report.total);
+      printNotes(context, report.total, removed);
       printLimits(context, report, nowMs);
     });
     return 0;
   },
 });
+
+interface Used {
+  readonly used: readonly UsedAttempt[];
+  /** Runs that are no longer there. */
+  readonly removed: number;
+}
+
+/** A run that is in the index counts there: it was restored, or its removal did not come to an end. */
+async function usedSince({ store, state, log }: Deps, since: string): Promise<Used> {
+  const present = (await store.attemptsSince(since)).flatMap((one) => usedBy(one, one.attempt) ?? []);
+  const { attempts, damaged } = readRemovedUsage(state);
+  if (damaged > 0)
+    log.warn(`the sums lack ${plural(damaged, "line")} of ${removedUsagePath(state)} that cannot be read.`);
+  const gone = new Set(await store.unknownRuns([...new Set(attempts.map(({ runId }) => runId))]));
+  const past = attempts.filter(({ runId, startedAt }) => gone.has(runId) && startedAt >= since);
+  return { used: [...past, ...present], removed: new Set(past.map(({ runId }) => runId)).size };
+}
 
 /** ISO 8601. Null: everything. With `--by day`, the first day is whole. */
 function sinceOf(given: number | null | undefined, nowMs: number, by: UsageGrouping): string | null {
@@ -139,7 +160,7 @@ function barsFor(
   });
 }
 
-function printNotes(context: Context, { uncounted, unpriced, attempts }: UsageSum): void {
+function printNotes(context: Context, { uncounted, unpriced, attempts }: UsageSum, removed: number): void {
   const notes = [
     ...(uncounted === 0
       ? []
@@ -149,7 +170,7 @@ function printNotes(context: Context, { uncounted, unpriced, attempts }: UsageSu
       : [
           `${plural(unpriced, "attempt")} without a cost: set [prices."MODEL"] in your config (docs/config.md).`,
         ]),
-    ...(context.terminal.stdout ? ["Removed runs do not count."] : []),
+    ...(removed === 0 ? [] : [`${plural(removed, "removed run")} included.`]),
   ];
   for (const note of notes) context.print(paint(context.terminal, "dim", note));
 }

@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { openHolder } from "../detached/detached.ts";
 import { Fault } from "../core/faults.ts";
+import { limitOf, limitWords, type RunLimit } from "../core/limit.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { plural } from "../lib/plural.ts";
@@ -52,10 +53,12 @@ export const command = defineCommand({
       const results = await untilAll(context, deps, request);
       if (results === null) return 130;
       reply({ for: condition, runs: results }, () => {
-        for (const { handle, status, decision } of results)
+        for (const { handle, status, decision, limit } of results) {
+          const state = limit === null ? status : limitWords(limit, deps.clock.now()).text;
           context.print(
-            `${handle}  ${status}${decision === null ? "" : `  reprise decisions show ${decision}`}`,
+            `${handle}  ${state}${decision === null ? "" : `  reprise decisions show ${decision}`}`,
           );
+        }
       });
       return results.find(({ exitCode }) => exitCode !== 0)?.exitCode ?? 0;
     } finally {
@@ -80,6 +83,8 @@ interface WaitResult {
   readonly met: boolean;
   /** The id of the open question. */
   readonly decision: string | null;
+  /** The limit that ended the run. Null: none did, or an agent goes on by itself. */
+  readonly limit: RunLimit | null;
   readonly exitCode: number;
 }
 
@@ -133,6 +138,7 @@ async function lookAt(deps: Deps, before: RunRecord, condition: Condition): Prom
   ): WaitResult => ({
     ...{ handle: run.handle, runId: run.runId, status, met, exitCode },
     decision: view?.decision ?? null,
+    limit: view === null && run.status !== "running" ? limitOf(last) : null,
   });
   if (condition === "reset") return hasReset(deps, run, last) ? result(true, 0) : null;
   if (condition === "decision" && view !== null && view.decision !== null) return result(true, 0);

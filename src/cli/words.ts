@@ -21,7 +21,7 @@ export function shortPath(path: string, home: string | undefined, columns?: numb
 export function resetText(resetsAt: string | undefined, nowMs: number): string {
   const atMs = Date.parse(resetsAt ?? "");
   if (Number.isNaN(atMs)) return "";
-  return atMs > nowMs ? ` ${untilText(atMs, nowMs)}` : ` (over since ${localTime(resetsAt ?? "", nowMs)})`;
+  return atMs > nowMs ? ` ${untilText(atMs, nowMs)}` : ` (ended ${localTime(resetsAt ?? "", nowMs)})`;
 }
 
 /** The command that resumes when a limit ends. Null: no limit, or nobody knows its end, or it is over. */

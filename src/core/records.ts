@@ -4,7 +4,14 @@
  * Types only, derived from the schemas in `schemas.ts`, where the fields are explained. Importing this file costs no
  * start-up time.
  */
-import type { attemptSchema, processSchema, receiptSchema, RecordOf, runSchema } from "./schemas.ts";
+import type {
+  attemptSchema,
+  processSchema,
+  receiptSchema,
+  RecordOf,
+  runSchema,
+  usedSchema,
+} from "./schemas.ts";
 
 export type RunRecord = RecordOf<typeof runSchema>;
 export type RunStatus = RunRecord["status"];
@@ -32,6 +39,9 @@ export type EscrowFile = Escrow["files"][number];
 
 export type AttemptRecord = RecordOf<typeof attemptSchema>;
 export type AttemptKind = AttemptRecord["kind"];
+
+/** What an attempt used, without anything else about it. Outlives its run. */
+export type UsedAttempt = RecordOf<typeof usedSchema>;
 
 /** Identifies one process, even after a reboot or when the pid is reused (I6). */
 export type ProcessIdentity = RecordOf<typeof processSchema>;

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { z } from "zod";
-import { agentSchema, attemptSchema, labelSchema, receiptSchema, runSchema } from "./schemas.ts";
+import { agentSchema, attemptSchema, labelSchema, receiptSchema, runSchema, usedSchema } from "./schemas.ts";
 
 interface Shape {
   readonly properties?: Readonly<Record<string, Shape>>;
@@ -33,6 +33,7 @@ test("test/golden/keys.json lists every stored key", () => {
     "meta.json": attemptSchema,
     "receipt.json": receiptSchema,
     "agent.json": agentSchema,
+    "removed-usage.jsonl": usedSchema,
   };
   const keys = Object.entries(schemas).map(([file, schema]) => [
     file,

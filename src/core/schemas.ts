@@ -297,6 +297,24 @@ export const receiptSchema = z.object({
   at: time,
 });
 
+/** What an attempt used: a line of `removed-usage.jsonl`, and a part of `usage`. */
+export const usedSchema = z.object({
+  v: z.literal(1),
+  runId,
+  handle,
+  /** The engine's id. */
+  engine: z.string(),
+  n: z.int().min(1),
+  startedAt: time,
+  endedAt: time.nullable(),
+  cwd: z.string(),
+  /** As the engine reported it, or as its option says. Untrusted text. */
+  model: z.string().nullable(),
+  tokens: tokens.nullable(),
+  /** The limit that ended it. */
+  limit: z.object({ kind: z.enum(["rate_limited", "quota"]), resetsAt: z.string().nullable() }).nullable(),
+});
+
 /** The entries that answer a trigger, in order. */
 const entries = z.array(
   z.object({

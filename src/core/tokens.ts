@@ -1,5 +1,7 @@
-/** Arithmetic on token counts: sums, and the share of one attempt in the totals of its conversation. Pure. */
+/** What attempts used: sums, and the share of one attempt in the totals of its conversation. Pure. */
 import type { Tokens } from "./events.ts";
+import { limitOf } from "./limit.ts";
+import type { AttemptRecord, RunRecord, UsedAttempt } from "./records.ts";
 
 /** What an engine said about an attempt: its own counts, totals of the conversation, or both. */
 export interface ReportedUsage {
@@ -74,4 +76,28 @@ export function dollars(usd: number): string {
   let text = Number(usd.toPrecision(2)).toFixed(10);
   while (text.endsWith("0")) text = text.slice(0, -1);
   return `$${text}`;
+}
+
+/** Null: the attempt never began. */
+export function usedBy(
+  { handle, agentName }: Pick<RunRecord, "handle" | "agentName">,
+  attempt: AttemptRecord,
+): UsedAttempt | null {
+  if (attempt.state === "intended") return null;
+  const { runId, n, startedAt, endedAt, cwd, tokens } = attempt;
+  return {
+    ...{ v: 1, runId, handle, engine: agentName, n, startedAt, endedAt, cwd },
+    ...{ model: modelOf(attempt), tokens, limit: limitOf(attempt) },
+  };
+}
+
+/** The name that the engine reported; else the value of its option. Null: neither. */
+function modelOf({ tokens, args }: AttemptRecord): string | null {
+  if (tokens?.model !== undefined) return tokens.model;
+  const end = args.indexOf("--");
+  const options = end === -1 ? args : args.slice(0, end);
+  const at = options.findLastIndex((arg) => /^(?:-m|--model)(?:=|$)/.test(arg));
+  if (at === -1) return null;
+  const [, joined] = /^[^=]*=(.+)$/s.exec(options[at] ?? "") ?? [];
+  return joined ?? options[at + 1] ?? null;
 }

@@ -10,6 +10,8 @@ export interface HomeRow {
   readonly title: string;
   readonly engine: string;
   readonly state: string;
+  /** Of a limited run: the time until its limit ends, where `next` has no room. */
+  readonly left?: string;
   readonly sinceMs: number;
   readonly createdMs: number;
   /** What happens next. Empty: nothing. */

@@ -6,7 +6,7 @@ import { drawn } from "../terminal/widgets.ts";
 import { fit, lineOf, type Line, type Piece, ruled, stacked } from "../terminal/terminal.ts";
 import type { HomeRow } from "./home-row.ts";
 import { type HomeState, previewHeight, selected } from "./home-state.ts";
-import { exchangeLines } from "./pick-view.ts";
+import { exchangeLines, stateText } from "./pick-view.ts";
 
 export function viewOfHome(state: HomeState): Line[] {
   const columns = Math.max(20, state.size.columns);
@@ -112,11 +112,12 @@ function table(state: HomeState, columns: number, rows: number): Line[] {
 
 function rowCells(row: HomeRow, widths: Widths, nowMs: number): Piece[] {
   const style = styleOfState(row.state);
+  const state = widths.next === 0 ? stateText(row.state, row.left) : row.state;
   return cells(widths, {
     id: { text: row.id },
     title: { text: row.kind === "run" ? row.title : `${row.kind} ${row.title}` },
     engine: { text: row.engine, style: "engine" },
-    state: style === undefined ? { text: row.state } : { text: row.state, style },
+    state: style === undefined ? { text: state } : { text: state, style },
     since: { text: sinceText(nowMs - row.sinceMs), style: "dim" },
     tokens: { text: tokensText(row.tokens), style: "dim" },
     next: { text: row.next },

@@ -20,6 +20,8 @@ export interface PickRow {
   readonly title: string;
   readonly engine: string;
   readonly status: string;
+  /** Of a limited run: the time until its limit ends. */
+  readonly left?: string;
   readonly updatedAt: string;
   /** Its folder, with `~` for the home directory. */
   readonly place: string;

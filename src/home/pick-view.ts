@@ -77,7 +77,7 @@ interface Widths {
 function widthsFor(rows: readonly PickRow[], columns: number, nowMs: number): Widths {
   const widest = (of: (row: PickRow) => string, most: number) =>
     Math.min(most, Math.max(...rows.map((row) => of(row).length)));
-  const status = widest(({ status: word }) => word, 12);
+  const status = widest(({ status: word, left: until }) => stateText(word, until), 12);
   const since = widest(({ updatedAt }) => age(updatedAt, nowMs), 6);
   const engine = columns < 60 ? 0 : widest(({ engine: word }) => word, 12);
   const left = columns - 2 - (status + 2) - (since + 2) - (engine === 0 ? 0 : engine + 2);
@@ -96,7 +96,7 @@ function rowLine(state: PickState, row: PickRow, isCurrent: boolean, widths: Wid
     { text: `${isCurrent ? "❯" : " "}${marked.has(row.runId) ? "●" : " "}`, style: "accent" },
     ...cell(row.title, widths.title),
     ...cell(row.engine, widths.engine, "engine"),
-    ...cell(row.status, widths.status, styleOfState(row.status)),
+    ...cell(stateText(row.status, row.left), widths.status, styleOfState(row.status)),
     ...cell(age(row.updatedAt, nowMs), widths.age, "dim"),
     ...cell(cutStart(row.place, widths.place), widths.place, "dim"),
   ];
@@ -113,6 +113,11 @@ function rowLine(state: PickState, row: PickRow, isCurrent: boolean, widths: Wid
       style: "bar",
     },
   ];
+}
+
+/** `limited 6 h` */
+export function stateText(state: string, left: string | undefined): string {
+  return left === undefined || left === "" ? state : `${state} ${left}`;
 }
 
 /** The gap after the last cell would not fit. */

@@ -37,7 +37,10 @@ export interface WorkView {
 export interface ProgressReport {
   readonly state: IssueRecord["status"];
   readonly attempt: number;
+  /** Of the present turn. */
   readonly tokens: Tokens | null;
+  /** Of all turns that ended, earlier batches included. */
+  readonly spent: Tokens | null;
   readonly detail: string;
 }
 

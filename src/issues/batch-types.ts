@@ -1,4 +1,5 @@
 /** The options of a batch, and how each of its issues ended. */
+import type { Tokens } from "../core/events.ts";
 import type { HeldAccess } from "../run/engine-access.ts";
 import type { Limits } from "../run/run.ts";
 import type { GateConfig } from "../core/config-issues.ts";
@@ -54,6 +55,8 @@ export interface IssueEnd {
   readonly branch: string | null;
   /** The last failure of the gate: why, and the end of its output. Null: it did not fail. */
   readonly gate: string | null;
+  /** What all turns used, earlier batches included. Null: no turn reported it. */
+  readonly tokens: Tokens | null;
   /** The exit code, if the whole batch ends with this issue. */
   readonly stop?: number;
 }

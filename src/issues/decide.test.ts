@@ -461,6 +461,7 @@ describe("what a batch leaves undone", () => {
     handle: null,
     branch: null,
     gate: null,
+    tokens: null,
     ...more,
   });
   type Row = [ends: IssueEnd[], ways: Record<string, string[]>, goOn: readonly string[] | null];

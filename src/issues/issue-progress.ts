@@ -262,7 +262,8 @@ export class IssueProgress {
   }
 
   show(state: ProgressReport["state"], detail: string): void {
-    this.context.view.progress(this.issue.id, { state, attempt: this.attempt, tokens: this.tokens, detail });
+    const { attempt, tokens } = this;
+    this.context.view.progress(this.issue.id, { state, attempt, tokens, spent: this.#spent, detail });
   }
 
   promptFacts(): PromptFacts {
@@ -291,7 +292,7 @@ export class IssueProgress {
     const { id, title } = issue;
     const { gate } = this.context.batch.issue(id) ?? { gate: null };
     const failed = gate === null || gate.passed ? null : gate.detail;
-    const end = { id, title, status, state, why, handle, branch, gate: failed };
+    const end = { id, title, status, state, why, handle, branch, gate: failed, tokens: this.#spent };
     return stop === undefined ? end : { ...end, stop };
   }
 

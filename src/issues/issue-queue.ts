@@ -111,6 +111,7 @@ export class IssueQueue {
       handle: null,
       branch: null,
       gate: null,
+      tokens: null,
     };
     this.ends.push(end);
     if (stopped) this.ways.set(issue.id, []);

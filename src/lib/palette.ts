@@ -40,6 +40,8 @@ const STATES: Readonly<Record<string, Style>> = {
   cancelled: "warn",
   stopped: "warn",
   waiting: "warn",
+  limited: "warn",
+  "limit ended": "good",
   asks: "warn",
   failed: "bad",
   diverged: "bad",

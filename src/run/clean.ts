@@ -14,6 +14,7 @@ import { removeRunDir } from "../state/runs.ts";
 import { sweepTrash } from "../state/upkeep.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord, RunStatus } from "../core/records.ts";
+import { usedBy } from "../core/tokens.ts";
 import type { Deps } from "./deps.ts";
 import { leaveWorktree, neededBy } from "./isolate.ts";
 import { assertNoBatch, leaseRun, isDead, liveOwner } from "./leases.ts";
@@ -58,6 +59,7 @@ export async function removeRun(deps: Deps, run: RunRecord, options: CleanOption
   }
   await assertNoWork(deps, run, options);
   await assertNotNeeded(deps, run, options);
+  await keepItsUsage(deps, run);
   await options.alongside?.(run);
   // The checks may miss a way to hide work, so nothing goes for good at once.
   const kept = options.discardWork ? null : await withReserve(deps, () => keepInTrash(deps, run));
@@ -67,6 +69,20 @@ export async function removeRun(deps: Deps, run: RunRecord, options: CleanOption
   }
   await forgetRun(deps, run);
   return kept;
+}
+
+/** A full disk is a reason to remove runs, so what cannot be written is only reported. */
+async function keepItsUsage(deps: Deps, run: RunRecord): Promise<void> {
+  try {
+    const attempts = await deps.store.listAttempts(run.runId);
+    const used = attempts.flatMap((attempt) => usedBy(run, attempt) ?? []);
+    if (used.length === 0) return;
+    const { keepUsage } = await import("../state/removed-usage.ts");
+    await withReserve(deps, async () => keepUsage(deps.state, used));
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    deps.log.warn(`\`reprise usage\` does not count run ${run.handle} any more: ${error.message}`);
+  }
 }
 
 /** The daemon would have nothing to resume. It carries out no damaged record, so such a record goes with the run. */

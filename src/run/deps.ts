@@ -2,7 +2,7 @@
 import type { StateDir } from "../state/directory.ts";
 import type { Config } from "../core/config.ts";
 import type { Clock, Env, Log, Processes } from "../core/deps.ts";
-import type { RunRecord } from "../core/records.ts";
+import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import type { Store } from "../store/store.ts";
 
 export interface Deps {
@@ -23,6 +23,8 @@ export interface Deps {
   batchHolds?(
     runs: readonly Pick<RunRecord, "handle" | "subject">[],
   ): Promise<ReadonlyMap<string, BatchLease>>;
+  /** Gets every attempt after its end, when its run is free again. Quick, and never fails. Absent: nobody wants it. */
+  attemptEnded?(run: RunRecord, attempt: AttemptRecord): Promise<void>;
   /** Eight lower-case hex characters. */
   newHandle(): string;
   /** A random UUID, version 4. */

@@ -18,6 +18,7 @@ import { isDeepStrictEqual } from "node:util";
 import { Fault } from "../core/faults.ts";
 import { isRunId, parseSelector, readSelector, type Selector } from "../core/ids.ts";
 import { foldedName, withLaterLabel } from "../core/label.ts";
+import type { RunLimit } from "../core/limit.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import type { RunFilter } from "../store/store.ts";
 import { changedNow, type Deps, isoNow } from "./deps.ts";
@@ -160,12 +161,21 @@ export async function selectRunDir(deps: Deps, text: string, engine: string): Pr
 /** Newest first. Corrects runs whose owner died. */
 export async function listRuns(deps: Deps, filter: RunFilter): Promise<readonly RunRecord[]> {
   // A filter by status needs true statuses, so doubtful ones are corrected before the lookup.
-  if (filter.status !== undefined) {
+  if (filter.status !== undefined || filter.limited === true) {
     const running = await deps.store.listRuns({ status: "running", limit: Number.POSITIVE_INFINITY });
     for (const run of running) await correctStatus(deps, run);
   }
   const runs = await deps.store.listRuns(filter);
   return Promise.all(runs.map((run) => correctStatus(deps, run)));
+}
+
+/** By run id: the limits that ended these runs. Asks nothing if none of them ended without success. */
+export async function limitsOf(
+  deps: Pick<Deps, "store">,
+  runs: readonly RunRecord[],
+): Promise<ReadonlyMap<string, RunLimit>> {
+  const doubtful = runs.filter(({ status }) => status === "failed" || status === "interrupted");
+  return doubtful.length === 0 ? new Map() : deps.store.limitsOf(doubtful.map(({ runId }) => runId));
 }
 
 /**

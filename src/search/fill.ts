@@ -31,13 +31,17 @@ const CAUGHT_UP = "caught-up";
  * After the end of an attempt. Never in the way: an attempt with much text, a busy file or any trouble is left to the next
  * search.
  */
-export async function indexAttempt(deps: Deps, run: RunRecord, attempt: AttemptRecord): Promise<void> {
-  if (!deps.state.writable) return;
+export async function indexAttempt(
+  { state }: Pick<Deps, "state">,
+  run: RunRecord,
+  attempt: AttemptRecord,
+): Promise<void> {
+  if (!state.writable) return;
   let file: SearchFile | null = null;
   try {
     const size = sizeOf(run, attempt.n);
     if (size === null || size > AT_END_BYTES) return;
-    file = await openSearchFile(deps.state, { busyTimeoutMs: 0 });
+    file = await openSearchFile(state, { busyTimeoutMs: 0 });
     const known = file;
     known?.write(() => addAttempt(known, run, attempt));
   } catch {

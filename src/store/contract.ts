@@ -6,6 +6,7 @@
  */
 import type { Fault } from "../core/faults.ts";
 import type { Label } from "../core/label.ts";
+import type { RunLimit } from "../core/limit.ts";
 import type { AttemptRecord, Life, ProcessIdentity, RunRecord, RunStatus } from "../core/records.ts";
 
 export interface OpenOptions {
@@ -89,6 +90,8 @@ export interface Store extends AsyncDisposable {
   listAttempts(runId: string): Promise<readonly AttemptRecord[]>;
   /** Attempts of all runs that started at this moment or later (ISO 8601, UTC), oldest first. Leaves out damaged rows. */
   attemptsSince(startedAt: string): Promise<readonly AttemptOfRun[]>;
+  /** By run id: the limits that ended the last attempts of these runs. Others are absent. */
+  limitsOf(runIds: readonly string[]): Promise<ReadonlyMap<string, RunLimit>>;
 
   /**
    * Takes the lease, or returns its owner. `isAlive` judges the present owner inside the transaction's compare-and-set:
@@ -149,6 +152,8 @@ export interface Store extends AsyncDisposable {
 export interface RunFilter {
   readonly engine?: string;
   readonly status?: RunStatus;
+  /** Ended runs whose last attempt hit a limit. */
+  readonly limited?: true;
   readonly cwd?: string;
   /** Runs whose `cwd` is below this directory. */
   readonly below?: string;

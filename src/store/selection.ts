@@ -15,6 +15,13 @@ const ofAttempts = (amount: string) =>
   `(SELECT coalesce(sum(CASE WHEN json_valid(a.record) THEN ${amount} END), 0) FROM attempts a WHERE a.run_id = runs.run_id)`;
 const fieldOf = (path: string) => `json_extract(a.record, '$.${path}')`;
 
+/** Of the attempt `a`: it is its run's last one, and a limit ended it. */
+export const HIT_LIMIT = `CASE WHEN json_valid(a.record)
+  THEN json_extract(a.record, '$.outcome.trouble.kind') IN ('rate_limited', 'quota') ELSE FALSE END
+  AND NOT EXISTS (SELECT 1 FROM attempts b WHERE b.run_id = a.run_id AND b.n > a.n)`;
+
+const LIMITED = `status <> 'running' AND EXISTS (SELECT 1 FROM attempts a WHERE a.run_id = runs.run_id AND ${HIT_LIMIT})`;
+
 const ORDERS: Readonly<Record<NonNullable<RunFilter["sort"]>, string>> = {
   created: "created_at DESC",
   updated: "updated_at DESC",
@@ -65,7 +72,8 @@ export function selectionOf(filter: RunFilter): [text: string, bound: Bound] {
       : [{ test: "instr(lower(record), ?) > 0", value: filter.mentions.toLowerCase() }]),
     ...(filter.tags ?? []).map((value) => ({ test: HAS_TAG, value })),
   ];
-  const where = tests.length === 0 ? "" : `WHERE ${tests.map(({ test }) => test).join(" AND ")}`;
+  const all = [...tests.map(({ test }) => test), ...(filter.limited === true ? [LIMITED] : [])];
+  const where = all.length === 0 ? "" : `WHERE ${all.join(" AND ")}`;
   // The caller counts the runs that it takes.
   const most = filter.matches === undefined && Number.isFinite(limit) ? limit : -1;
   const order = `${ORDERS[sort]}${sort === "created" || sort === "updated" ? "" : ", updated_at DESC"}, run_id DESC`;

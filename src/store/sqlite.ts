@@ -6,6 +6,7 @@
  */
 import { placedAt } from "../core/placed.ts";
 import { type Label, withLaterLabel } from "../core/label.ts";
+import { limitOf } from "../core/limit.ts";
 import type { RunRecord } from "../core/records.ts";
 import { Fault } from "../core/faults.ts";
 import { openConnection, type SqliteConnection, type Sql } from "./connection.ts";
@@ -16,7 +17,7 @@ import { DOCUMENTS_SINCE } from "./migrations.ts";
 import * as rows from "./rows.ts";
 import { loadSqlite } from "./sqlite-module.ts";
 import { documentKey, lastSeq, verifyAll } from "./sqlite-verify.ts";
-import { selectionOf } from "./selection.ts";
+import { HIT_LIMIT, selectionOf } from "./selection.ts";
 import type { OpenOptions, Store } from "./contract.ts";
 
 export async function openSqliteStore(path: string, options: OpenOptions): Promise<Store> {
@@ -146,7 +147,7 @@ const UPDATE_RUN = `UPDATE runs SET handle = :handle, engine = :engine, status =
   subject = :subject, name = :name, created_at = :created_at, updated_at = :updated_at, record = :record, sum = :sum
   WHERE run_id = :run_id`;
 
-type AttemptMethod = "createAttempt" | "saveAttempt" | "listAttempts" | "attemptsSince";
+type AttemptMethod = "createAttempt" | "saveAttempt" | "listAttempts" | "attemptsSince" | "limitsOf";
 
 function attemptMethods(connection: Counting, { onDamage }: OpenOptions): Pick<Store, AttemptMethod> {
   return {
@@ -179,6 +180,16 @@ function attemptMethods(connection: Counting, { onDamage }: OpenOptions): Pick<S
         valueOf(rows.readAttempt(row), `attempt ${String(row["n"])} of run ${runId}`, { runId }),
       );
     },
+    async limitsOf(runIds) {
+      const found = connection.read((sql) => sql.all(LIMITS, [JSON.stringify(runIds.map(rows.toColumn))]));
+      return new Map(
+        found.flatMap((row) => {
+          const read = rows.readAttempt(row);
+          const limit = read.wrong === undefined ? limitOf(read.value) : null;
+          return limit === null ? [] : [[rows.fromColumn(String(row["run_id"])), limit] as const];
+        }),
+      );
+    },
     async attemptsSince(startedAt) {
       const found = connection.read((sql) => sql.all(SINCE, [startedAt]));
       return found.flatMap((row) => {
@@ -202,6 +213,8 @@ function attemptMethods(connection: Counting, { onDamage }: OpenOptions): Pick<S
 const SINCE = `SELECT a.*, r.handle, r.engine FROM attempts a JOIN runs r USING (run_id)
   WHERE CASE WHEN json_valid(a.record) THEN json_extract(a.record, '$.startedAt') >= ? ELSE TRUE END
   ORDER BY r.created_at, a.run_id, a.n`;
+
+const LIMITS = `SELECT a.* FROM json_each(?) w JOIN attempts a ON a.run_id = w.value WHERE ${HIT_LIMIT}`;
 
 const INSERT_ATTEMPT =
   "INSERT INTO attempts VALUES (:run_id, :n, :state, :record, :sum) ON CONFLICT (run_id, n)";

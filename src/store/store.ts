@@ -4,7 +4,6 @@ import type * as SideDatabases from "./side-database.ts";
 import type { FileLock, Lives, OpenOptions, Store } from "./contract.ts";
 
 export type {
-  AttemptOfRun,
   Damage,
   Document,
   FileLock,

@@ -1,5 +1,6 @@
 /** A store in memory for tests: the same verbs and answers as the SQLite one. It passes the same contract. */
 import { withLaterLabel } from "../../src/core/label.ts";
+import { limitOf, type RunLimit } from "../../src/core/limit.ts";
 import type { AttemptRecord, RunRecord } from "../../src/core/records.ts";
 import { checkFence, decideLease, runLeaseKey, unknownRun, type LeaseState } from "../../src/store/lease.ts";
 import type { Document, RunFilter, Store, StoredEvent } from "../../src/store/store.ts";
@@ -82,7 +83,9 @@ function runVerbs(memory: Memory): Pick<Store, RunVerb> {
       );
     },
     async listRuns(filter) {
-      const fitting = sorted(memory, newestFirst(), filter.sort).filter((run) => fits(run, filter));
+      const fitting = sorted(memory, newestFirst(), filter.sort).filter(
+        (run) => fits(run, filter) && (filter.limited !== true || isLimited(memory, run)),
+      );
       return copy(
         fitting
           .filter((run) => follows(run, filter.after) && filter.matches?.(copy(run)) !== false)
@@ -120,7 +123,16 @@ function follows(run: RunRecord, after: RunFilter["after"]): boolean {
   return (compare(run.createdAt, after.createdAt) || compare(run.runId, after.runId)) < 0;
 }
 
-type AttemptVerb = "createAttempt" | "saveAttempt" | "listAttempts" | "attemptsSince";
+function lastLimit({ attempts }: Memory, runId: string): RunLimit | null {
+  const all = [...(attempts.get(runId)?.values() ?? [])].sort((a, b) => a.n - b.n);
+  return limitOf(all.at(-1));
+}
+
+function isLimited(memory: Memory, { runId, status }: RunRecord): boolean {
+  return status !== "running" && lastLimit(memory, runId) !== null;
+}
+
+type AttemptVerb = "createAttempt" | "saveAttempt" | "listAttempts" | "attemptsSince" | "limitsOf";
 
 function attemptVerbs(memory: Memory): Pick<Store, AttemptVerb> {
   const { runs, attempts, leases } = memory;
@@ -145,6 +157,14 @@ function attemptVerbs(memory: Memory): Pick<Store, AttemptVerb> {
       checkFence(leases.get(runLeaseKey(attempt.runId)), attempt.runId, fence);
       if (!runs.has(attempt.runId)) throw unknownRun(attempt.runId);
       attemptsOf(attempt.runId).set(attempt.n, copy(attempt));
+    },
+    async limitsOf(runIds) {
+      return new Map(
+        runIds.flatMap((runId) => {
+          const limit = lastLimit(memory, runId);
+          return limit === null ? [] : [[runId, limit] as const];
+        }),
+      );
     },
     async attemptsSince(startedAt) {
       const oldestFirst = [...runs.values()].sort(

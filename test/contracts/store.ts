@@ -378,6 +378,39 @@ const ATTEMPTS: Cases = {
     assert.equal((await found("")).length, 6);
     assert.deepEqual(await found("2027-01-01T00:00:00.000Z"), []);
   },
+  "the limit of a run is that of its last attempt": async (store) => {
+    const failed = { status: "failed" } as const;
+    const [limited, passed, other] = [runLike(1, failed), runLike(2, failed), runLike(3, failed)];
+    const live = runLike(4, { status: "running" });
+    await fill(store, [limited, passed, other, live]);
+    const resetsAt = "2026-11-18T18:00:00.000Z";
+    const hit = (kind: "rate_limited" | "quota" | "auth", at?: string) => ({
+      state: "ended" as const,
+      outcome: {
+        result: "failed" as const,
+        reason: NASTY,
+        trouble: { kind, message: NASTY, ...(at === undefined ? {} : { resetsAt: at }) },
+      },
+    });
+    await store.saveAttempt(attemptLike(limited, 1));
+    await store.saveAttempt(attemptLike(limited, 2, hit("rate_limited", resetsAt)));
+    await store.saveAttempt(attemptLike(passed, 1, hit("quota")));
+    await store.saveAttempt(attemptLike(passed, 2));
+    await store.saveAttempt(attemptLike(other, 1, hit("auth")));
+    await store.saveAttempt(attemptLike(live, 1, hit("quota")));
+    const all = [limited, passed, other, live].map(({ runId }) => runId);
+    const found = await store.limitsOf([...all, "unknown"]);
+    assert.deepEqual([...found].toSorted(), [
+      [limited.runId, { kind: "rate_limited", resetsAt }],
+      [live.runId, { kind: "quota", resetsAt: null }],
+    ]);
+    assert.deepEqual([...(await store.limitsOf([]))], []);
+    const listed = await store.listRuns({ limited: true });
+    assert.deepEqual(
+      listed.map(({ runId }) => runId),
+      [limited.runId],
+    );
+  },
   "saving replaces one attempt, within the fence": async (store) => {
     const run = runLike(1);
     await fill(store, [run]);

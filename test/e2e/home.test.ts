@@ -149,10 +149,10 @@ describe.skipIf(!HAS_TMUX)("in tmux", () => {
     await agents.run(["start", "demo", `@@429:reset=${reset}`]);
     using screen = new Screen(agents, { name: "limited", cols: 160, rows: 30 });
     screen.type(`reprise; echo "ENDED $?"`);
-    const shown = await screen.shows(/ failed .*limit until .*\d\d:\d\d/);
+    const shown = await screen.shows(/ limited .*resets in 1 h/);
     const handle = /❯ ([0-9a-f]{8})/.exec(shown)?.[1] ?? "";
     await agents.json(["resume", handle, "--when-reset", "go on"]);
-    await screen.shows(/ failed .*resume at .*\d\d:\d\d/);
+    await screen.shows(/ limited .*resume at .*\d\d:\d\d/);
     screen.key("q");
     await screen.shows(/^ENDED 0$/m);
   });

@@ -1,7 +1,7 @@
 /** `reprise search`: what it finds, what it shows, and what becomes of `search.db`. */
 import { chmodSync, existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Sandbox } from "./sandbox.ts";
 import { HAS_TMUX, Screen } from "./screen.ts";
 
@@ -230,4 +230,52 @@ test("--everywhere finds conversations outside Reprise and says how to adopt the
   expect(after["results"]).toMatchObject([{ handle: adopted["handle"] }]);
   const text = await other.run(["search", "flaky", "--everywhere"], { env });
   expect(text.stdout).toContain(adopted["handle"]);
+});
+
+describe.skipIf(!HAS_TMUX)("on a terminal, a conversation outside Reprise", () => {
+  /** A conversation that another state directory's run began, and a place that knows nothing of it. */
+  async function outside(words: string) {
+    const { session } = await box.json(["start", "demo", words]);
+    const env = { REPRISE_DEMO_HOME: join(box.state, "demo") };
+    return { other: new Sandbox(), env, session: String(session.value) };
+  }
+  const runs = async (other: Sandbox) =>
+    (await other.json<{ runs: Record<string, any>[] }>(["list"])).runs.map(({ session, attempts }) => ({
+      session: session.value,
+      attempts,
+    }));
+
+  test("is adopted and resumed by Enter, and by nothing else", async () => {
+    const { other, env, session } = await outside("the bassoon concerto");
+    using _other = other;
+    using screen = new Screen(other, { name: "outside", cols: 100, rows: 30, env });
+    screen.type(`reprise search bassoon --everywhere; echo "ENDED $?"`);
+    await screen.shows(/^Resume which conversation\? +1 of 1[^]*^❯ the bassoon concerto .* demo +outside /m);
+    await screen.shows("Enter makes it a run");
+    screen.key("Escape");
+    await screen.shows(/^ENDED 130$/m);
+    expect(await runs(other)).toEqual([]);
+    screen.type(`clear; reprise search bassoon --everywhere; echo "ENDED $?"`);
+    await screen.shows(/^❯ the bassoon concerto/m);
+    screen.key("Enter");
+    const shown = await screen.shows(/^ENDED 0$/m);
+    expect(shown).toMatch(/adopted as run [0-9a-f]{8}\./);
+    expect(await runs(other)).toEqual([{ session, attempts: 1 }]);
+  });
+
+  test("that cannot be adopted is refused with what to type", async () => {
+    const { other, env, session } = await outside("the oboe sonata");
+    using _other = other;
+    using screen = new Screen(other, { name: "lost", cols: 160, rows: 30, env });
+    screen.type(`reprise search oboe --everywhere; echo "ENDED $?"`);
+    await screen.shows(/^❯ the oboe sonata/m);
+    for (const file of readdirSync(env.REPRISE_DEMO_HOME, { recursive: true, encoding: "utf8" }))
+      if (file.includes(session)) rmSync(join(env.REPRISE_DEMO_HOME, file), { recursive: true });
+    screen.key("Enter");
+    const shown = await screen.shows(/^ENDED 3$/m);
+    expect(shown.replaceAll("\n", " ")).toMatch(
+      /The conversation was not adopted: .*`reprise adopt demo --all`/,
+    );
+    expect(await runs(other)).toEqual([]);
+  });
 });

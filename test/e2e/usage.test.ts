@@ -1,7 +1,8 @@
 /** `reprise usage`: what `docs/cli.md` promises about tokens, cost and limits. */
-import { mkdirSync, writeFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { appendFileSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Sandbox } from "./sandbox.ts";
 
 let box: Sandbox;
@@ -62,4 +63,84 @@ test("a wrong group or period is a usage error that names what to type", async (
   const group = await box.run(["usage", "--by", "week"]);
   expect([group.code, group.stderr]).toEqual([2, expect.stringContaining("day, engine, model, run, folder")]);
   expect((await box.run(["usage", "--since", "yesterday"])).code).toBe(2);
+});
+
+describe("a removed run", () => {
+  const sums = async (...args: string[]): Promise<Record<string, any>> => {
+    const { total, removed, limits } = await box.json(["usage", "--since", "0", ...args]);
+    return { ...total, removed, limits: limits.length };
+  };
+  const file = () => join(box.state, "removed-usage.jsonl");
+
+  test("still counts, with its limits, and a new index counts it once", async () => {
+    const before = await sums();
+    expect(before).toMatchObject({ removed: 0, limits: 1 });
+    const runs = (await box.run(["list", "--handles"])).stdout.split("\n").filter(Boolean);
+    expect((await box.run(["rm", ...runs])).code).toBe(0);
+    expect(await sums()).toEqual({ ...before, removed: runs.length });
+    rmSync(join(box.state, "index.db"));
+    expect(await sums()).toEqual({ ...before, removed: runs.length });
+    const { stdout } = await box.run(["usage", "--by", "engine"]);
+    expect(stdout).toContain(`${runs.length} removed runs included.`);
+    const { groups } = await box.json(["usage", "--by", "run"]);
+    expect(groups.map(({ key }: { key: string }) => key).toSorted()).toEqual(runs.toSorted());
+  });
+
+  test("leaves figures alone: no message, no option, for its owner only", async () => {
+    await box.json([
+      "start",
+      "demo",
+      "token sk-ant-api03-aaaaaaaaaaaaaaaaaaaaaaaa words",
+      "--name",
+      "secret",
+    ]);
+    await box.run(["rm", "secret"]);
+    expect(statSync(file()).mode & 0o777).toBe(0o600);
+    const text = readFileSync(file(), "utf8");
+    expect(text).not.toMatch(/words|sk-ant|secret/);
+    expect(text).toContain('"engine":"demo"');
+  });
+
+  test("that comes back from the trash counts once, and so it does when it is removed again", async () => {
+    const before = await sums();
+    const git = (...args: string[]) =>
+      execFileSync("git", args, { cwd: box.cwd, env: box.env(), stdio: "pipe" });
+    git("init", "-q");
+    git("-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-q", "--allow-empty", "-m", "x");
+    await box.json(["start", "demo", "hello", "--isolate", "worktree", "--name", "apart"]);
+    const added = await sums();
+    expect(added["attempts"]).toBe(before["attempts"] + 1);
+    const { handle } = await box.json(["show", "apart"]);
+    expect((await box.run(["rm", handle])).code).toBe(0);
+    expect(await sums()).toEqual({ ...added, removed: before["removed"] + 1 });
+    expect((await box.run(["rm", "--restore", handle])).code).toBe(0);
+    expect(await sums()).toEqual(added);
+    await box.json(["resume", handle, "more"]);
+    const more = await sums();
+    expect(more["attempts"]).toBe(added["attempts"] + 1);
+    expect((await box.run(["rm", handle, "--discard-work"])).code).toBe(0);
+    expect(await sums()).toEqual({ ...more, removed: before["removed"] + 1 });
+  });
+
+  test("counts after a line that was cut off, and prune keeps its figures as well", async () => {
+    const before = await sums();
+    appendFileSync(file(), '{"v":1,"runId":"2026');
+    await box.json(["start", "demo", "one more", "--name", "last"]);
+    const added = await sums();
+    await box.run(["prune", "--older-than", "1ms"]);
+    expect(await sums()).toEqual({ ...added, removed: before["removed"] + 1 });
+    const { stderr } = await box.run(["usage"]);
+    expect(stderr).toContain(`the sums lack 1 line of ${file()} that cannot be read.`);
+  });
+
+  test("whose figures cannot be kept is removed, and the command says so", async () => {
+    rmSync(file());
+    mkdirSync(file());
+    await box.json(["start", "demo", "no room", "--name", "gone"]);
+    const { code, stderr } = await box.run(["rm", "gone"]);
+    expect([code, stderr]).toEqual([
+      0,
+      expect.stringMatching(/`reprise usage` does not count run [0-9a-f]{8}/),
+    ]);
+  });
 });

@@ -24,5 +24,5 @@ test("`show` says since when a limit is over", async () => {
   const started = await box.run(["start", "demo", limit(-60)]);
   const handle = /^handle +([0-9a-f]{8})/m.exec(started.stderr)?.[1] ?? "";
   const { stdout } = await box.run(["show", handle]);
-  expect(stdout).toMatch(/rate_limited \(over since (\d{4}-\d\d-\d\d )?\d\d:\d\d\): /);
+  expect(stdout).toMatch(/rate_limited \(ended (\d{4}-\d\d-\d\d )?\d\d:\d\d\): /);
 });

@@ -94,6 +94,7 @@ export async function makeAttempt(deps: Deps, watch: Watch, plan: AttemptPlan): 
       const after = await takeEscrow(deps, setup, { run: held.run, fence: hold.fence });
       for (const warning of copiesLeft(setup.engine, run, after)) deps.log.warn(warning);
       await orWarn(deps, "the lease was not released; it ends with this process", () => hold.release());
+      await deps.attemptEnded?.(held.run, held.attempt);
       // Upkeep that no caller waits for.
       if (deps.state.writable) await sweepTemp(deps.state, deps.clock, isDead(deps), "beside");
     },
