@@ -176,7 +176,7 @@ async function partsIn(
   const source = { deps, found: found.run, n, signal: new AbortController().signal };
   try {
     const directory = attemptDir(found.run.runDirectory, n);
-    const size = record?.interactive === true ? (await recordingFacts(directory)).size : null;
+    const size = record?.interactive === true ? await sizeOf(directory, record) : null;
     const screen = size === null ? SCREEN : { columns: size.cols, rows: size.rows };
     for await (const item of itemsOf(
       { ...source, terminal: { ...context.terminal, ...screen } },
@@ -210,6 +210,11 @@ async function partsIn(
   return [];
 }
 
+/** A crash in the first second leaves the size only in the record. */
+async function sizeOf(directory: string, record: AttemptRecord) {
+  return (await recordingFacts(directory)).size ?? record.terminal ?? null;
+}
+
 function castOf({ found, options, redact, unknown }: PageRequest): AsyncGenerator<string> {
   const { run } = found;
   if (!options.logs)
@@ -236,6 +241,7 @@ function castOf({ found, options, redact, unknown }: PageRequest): AsyncGenerato
     directory: attemptDir(run.runDirectory, attempt.n),
     title: harmlessLine(redact(titleOf(run) ?? `Run ${run.handle}`), 200),
     startedAt: attempt.record?.startedAt ?? null,
+    otherwise: attempt.record?.terminal ?? null,
     redact,
     lineFeeds: false,
   });

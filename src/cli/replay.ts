@@ -98,7 +98,7 @@ async function playableOf(
   if (texts !== null) return { ...linesPlayable(texts), [Symbol.dispose]: () => {} };
   const playable = await screenPlayable({
     directory: attemptDir(found.runDirectory, n),
-    otherwise: { cols: terminal.columns, rows: terminal.rows },
+    otherwise: record?.terminal ?? { cols: terminal.columns, rows: terminal.rows },
     lineFeeds: !isUi,
     colours: terminal.color,
   });

@@ -226,6 +226,8 @@ export const attemptSchema = z.object({
   state: z.enum(["intended", "running", "ended"]),
   mode,
   interactive: z.boolean(),
+  /** The size of its terminal when it began; `timing.jsonl` has each change. Absent: no terminal, or an older record. */
+  terminal: z.exactOptional(z.object({ cols: z.int().min(1), rows: z.int().min(1) })),
   program: z.string(),
   /** Native arguments as executed, secrets replaced. A message that went through stdin is not among them. */
   args: texts,

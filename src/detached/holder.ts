@@ -15,7 +15,7 @@ import { runtimeDir } from "../state/runtime.ts";
 import type { Observed, Stream } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
-import { type JsonObject, numberIn, stringIn } from "../lib/json.ts";
+import { fieldIn, type JsonObject, numberIn, stringIn } from "../lib/json.ts";
 import { Latch } from "../lib/latch.ts";
 import {
   type AttemptResult,
@@ -107,6 +107,8 @@ export class HeldAttempt implements Watch {
   readonly #runtime: string;
   readonly #viewers = new Viewers(() => this.#directory);
   readonly #byPeer = new Map<Peer, Viewer>();
+  /** Viewers that are terminals: they answer the queries of the UI. */
+  readonly #terminals = new Set<Peer>();
   readonly #modes = new Modes();
   readonly #typer: MessageTyper;
   readonly #subscribers = new Set<Peer>();
@@ -282,17 +284,20 @@ export class HeldAttempt implements Watch {
       0,
       total,
     );
-    if (numberIn(params, "cols") !== undefined) this.#resize(params);
+    const hasSize = numberIn(params, "cols") !== undefined;
+    if (hasSize) this.#resize(params);
     this.#detach(peer);
+    if (hasSize || fieldIn(params, "answers") === true) this.#terminals.add(peer);
+    peer.onClosed(() => this.#terminals.delete(peer));
     // The answer goes first, so that the client knows where the output begins.
     setImmediate(() => this.#byPeer.set(peer, this.#viewers.add(peer, from)));
-    return { from, total, preamble: this.#modes.preamble() };
+    return { from, total, preamble: this.#modes.preamble(), ...this.#controls?.size() };
   }
 
   /** Answers terminal queries of the UI while no terminal is attached. */
   #readModes(chunk: Buffer): void {
     const answers = this.#modes.read(chunk);
-    if (answers !== "" && this.#viewers.count === 0) this.#controls?.write(Buffer.from(answers, "latin1"));
+    if (answers !== "" && this.#terminals.size === 0) this.#controls?.write(Buffer.from(answers, "latin1"));
   }
 
   #send(params: JsonObject): Promise<SendResult> | SendResult {
@@ -305,6 +310,7 @@ export class HeldAttempt implements Watch {
     const viewer = this.#byPeer.get(peer);
     if (viewer !== undefined) this.#viewers.remove(viewer);
     this.#byPeer.delete(peer);
+    this.#terminals.delete(peer);
   }
 
   #write(params: JsonObject): void {
@@ -320,7 +326,12 @@ export class HeldAttempt implements Watch {
       whole(numberIn(params, "cols"), 1, 1_000),
       whole(numberIn(params, "rows"), 1, 1_000),
     ];
-    if (this.#controls?.interactive === true) this.#controls.resize(cols, rows);
+    if (this.#controls?.interactive !== true) return;
+    const before = this.#controls.size();
+    this.#controls.resize(cols, rows);
+    if (before?.cols === cols && before.rows === rows) return;
+    const at = this.#viewers.total;
+    for (const viewer of this.#byPeer.keys()) viewer.notify("resized", { cols, rows, at });
   }
 
   #listenToSignals(): void {

@@ -31,20 +31,32 @@ export interface HolderLink extends AsyncDisposable {
    */
   send(message: string, key?: string): Promise<SendResult>;
   stop(request: StopRequest): Promise<void>;
-  attach(terminal: TerminalSize | null, hooks: AttachHooks): Promise<Attached>;
+  /** With a size, the agent's terminal gets that size and this client answers its queries. Null: only watches. */
+  attach(terminal: TerminalSize | null, hooks: AttachHooks, options?: AttachOptions): Promise<Attached>;
 }
 
 export interface AttachHooks {
   /** Every byte from `Attached.from` on, in order, once. */
   output(chunk: Buffer): void;
+  /** The agent's terminal has this size from the offset `at` of the tape on, whoever asked for it. */
+  resized?(size: TerminalSize, at: number): void;
   /** The agent has ended and everything was delivered. */
   ended(): void;
+}
+
+export interface AttachOptions {
+  /** Offset in the tape from which the output is sent. Absent: the last 2 MiB. */
+  readonly from?: number;
+  /** This client answers the queries of the UI although it gives no size. */
+  readonly answers?: true;
 }
 
 export interface Attached {
   /** Offset of the output in the tape, and how much of it already existed. */
   readonly from: number;
   readonly total: number;
+  /** The present size of the agent's terminal. Null: it has none, or the holder is of an older version. */
+  readonly size: TerminalSize | null;
   /** Puts a fresh terminal into the modes of the UI. */
   readonly preamble: string;
   write(data: Buffer): void;
@@ -142,15 +154,21 @@ class Link implements HolderLink {
     await this.#connection.call("stop", { request });
   }
 
-  async attach(terminal: TerminalSize | null, hooks: AttachHooks): Promise<Attached> {
+  async attach(
+    terminal: TerminalSize | null,
+    hooks: AttachHooks,
+    { from, answers }: AttachOptions = {},
+  ): Promise<Attached> {
     this.#hooks = hooks;
-    const answer = await this.#connection.call("attach", { ...terminal, tail: REPLAY_BYTES });
+    const where = from === undefined ? { tail: REPLAY_BYTES } : { from };
+    const answer = await this.#connection.call("attach", { ...terminal, ...where, answers });
     // Typed input needs no answer; `closed` reports a lost connection.
     const say = (method: string, params: JsonObject) =>
       void this.#connection.call(method, params).catch(() => {});
     return {
       from: numberIn(answer, "from") ?? 0,
       total: numberIn(answer, "total") ?? 0,
+      size: sizeIn(answer),
       preamble: stringIn(answer, "preamble") ?? "",
       write: (data) => say("write", { data: data.toString("base64") }),
       resize: (cols, rows) => say("resize", { cols, rows }),
@@ -168,7 +186,13 @@ class Link implements HolderLink {
   #hear(event: string, data: JsonObject): void {
     if (event === "output") this.#hooks?.output(Buffer.from(stringIn(data, "data") ?? "", "base64"));
     else if (event === "ended") this.#hooks?.ended();
+    else if (event === "resized") this.#resized(data);
     else if (event === "observed") this.#see(fieldIn(data, "observed"));
+  }
+
+  #resized(data: JsonObject): void {
+    const size = sizeIn(data);
+    if (size !== null) this.#hooks?.resized?.(size, numberIn(data, "at") ?? 0);
   }
 
   #see(observed: unknown): void {
@@ -176,6 +200,11 @@ class Link implements HolderLink {
     this.#observed = observed;
     for (const listener of this.#listeners) listener(observed);
   }
+}
+
+function sizeIn(found: unknown): TerminalSize | null {
+  const [cols, rows] = [numberIn(found, "cols"), numberIn(found, "rows")];
+  return cols === undefined || rows === undefined ? null : { cols, rows };
 }
 
 function isObserved(value: unknown): value is Observed {

@@ -23,10 +23,6 @@ export class Viewers {
     return this.#total;
   }
 
-  get count(): number {
-    return this.#viewers.size;
-  }
-
   /** The chunk is on the tape already (I7). */
   grew(chunk: Buffer): void {
     const at = this.#total;

@@ -13,6 +13,8 @@ export interface CastRequest {
   readonly directory: string;
   readonly title: string;
   readonly startedAt: string | null;
+  /** The size of a recording that begins without one. Null: unknown. */
+  readonly otherwise: TerminalSize | null;
   readonly redact: Redact;
   /** The output of a pipe: a line feed begins a new line. */
   readonly lineFeeds: boolean;
@@ -24,7 +26,7 @@ export const UNKNOWN_SIZE: TerminalSize = { cols: 120, rows: 40 };
 /** One line at a time. */
 export async function* asciicastOf(request: CastRequest): AsyncGenerator<string> {
   const facts = await recordingFacts(request.directory);
-  const size = facts.size ?? UNKNOWN_SIZE;
+  const size = facts.size ?? request.otherwise ?? UNKNOWN_SIZE;
   const secrets = new Set<string>();
   for await (const { frame } of framesOf(request, size)) collectSecrets(frame, request.redact, secrets);
   const started = Date.parse(request.startedAt ?? "");

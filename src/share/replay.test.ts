@@ -86,6 +86,16 @@ test("a frame has text and colours, and nothing else that the bytes asked for", 
   expect(paintedRows(screen.frame(), 1, false)[1]).toBe("");
 });
 
+test("a recording without a size is drawn at the size of the attempt's record", async () => {
+  record("hello", [{ t: 0, s: "o", n: 5 }]);
+  const request = { directory: folder, title: "t", startedAt: null, redact: (text: string) => text };
+  const drawn = { ...request, otherwise: { cols: 33, rows: 7 }, lineFeeds: false };
+  for await (const line of asciicastOf(drawn)) {
+    expect(JSON.parse(line)).toMatchObject({ width: 33, height: 7 });
+    break;
+  }
+});
+
 test("an asciicast masks a secret in every frame, also where it is not complete yet or wraps", async () => {
   const secret = "correct-horse-battery";
   const redact = redactor([{ name: "LAB", value: secret }]);
@@ -95,7 +105,14 @@ test("an asciicast masks a secret in every frame, also where it is not complete 
     { t: 500, s: "o", n: 16 },
   ]);
   const lines: string[] = [];
-  const request = { directory: folder, title: "t", startedAt: null, redact, lineFeeds: false };
+  const request = {
+    directory: folder,
+    title: "t",
+    startedAt: null,
+    otherwise: null,
+    redact,
+    lineFeeds: false,
+  };
   for await (const line of asciicastOf(request)) lines.push(line);
   expect(JSON.parse(lines[0] ?? "")).toEqual({
     ...{ version: 2, width: 20, height: 4, idle_time_limit: 2, title: "t" },

@@ -6,7 +6,7 @@ import { recordingFacts, stepsOf } from "./recording.ts";
 
 export interface ScreenRequest {
   readonly directory: string;
-  /** The size of a recording that has none. */
+  /** The size of a recording that begins without one. */
   readonly otherwise: TerminalSize;
   readonly lineFeeds: boolean;
   readonly colours: boolean;

@@ -105,7 +105,7 @@ test("the timing adds up and has the size of the terminal, and bursts share a li
   await tape.close();
   tape.resized({ cols: 1, rows: 1 });
   expect(jsonl("timing.jsonl")).toEqual([
-    { t: 0, cols: 80, rows: 24 },
+    { t: 0, s: "r", cols: 80, rows: 24 },
     { t: 0, s: "o", n: 3 },
     { t: 5, s: "e", n: 1 },
     { t: 5, s: "o", n: 1 },

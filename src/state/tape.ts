@@ -121,7 +121,7 @@ export class Tape implements AsyncDisposable {
   resized({ cols, rows }: TerminalSize): void {
     if (this.#closed) return;
     this.#endTimingLine();
-    this.#timingText += `${JSON.stringify({ t: this.#elapsed(), cols, rows })}\n`;
+    this.#timingText += `${JSON.stringify({ t: this.#elapsed(), s: "r", cols, rows })}\n`;
   }
 
   /** Writes the pending bytes after a fault. */

@@ -85,6 +85,42 @@ describe.skipIf(!HAS_TMUX)("a UI", () => {
     await other.shows(/^ENDED 0$/m);
   });
 
+  test("keeps its size for viewers without one, and tells them every change", async () => {
+    const ask = String.raw`stty raw -echo; head -c 1 >/dev/null; printf '\033[6n'; head -c 6 | od -c -An; cat`;
+    box.program("claude", ask);
+    const handle = await box.detach("claude");
+    using viewer = box.client(handle);
+    using terminal = box.client(handle);
+    const first = await viewer.call("attach", { from: 0 });
+    expect(first["result"]).toMatchObject({ cols: 120, rows: 40 });
+    // A viewer without a size is no terminal, so the holder answers the UI in its place.
+    await viewer.call("write", { data: Buffer.from("x").toString("base64") });
+    await until("its answer", () => /\[\s+1\s+;\s+1\s+R/.test(box.tape(handle).toString()));
+    const second = await terminal.call("attach", { from: 0, cols: 90, rows: 30 });
+    expect(second["result"]).toMatchObject({ cols: 90, rows: 30 });
+    await terminal.call("resize", { cols: 90, rows: 30 });
+    await terminal.call("resize", { cols: 80, rows: 24 });
+    const sizes = await until("both changes", () => {
+      const told = viewer.events("resized").map(({ data }) => [data["cols"], data["rows"]]);
+      return told.length < 2 ? undefined : told;
+    });
+    expect(sizes).toEqual([
+      [90, 30],
+      [80, 24],
+    ]);
+    expect((await viewer.call("attach", { from: 0 }))["result"]).toMatchObject({ cols: 80, rows: 24 });
+    await box.run(["stop", handle]);
+    const attempt = join(box.runDirectory(handle), "attempts/1");
+    const meta = JSON.parse(readFileSync(join(attempt, "meta.json"), "utf8"));
+    expect(meta).toMatchObject({ terminal: { cols: 120, rows: 40 } });
+    const recorded = readFileSync(join(attempt, "timing.jsonl"), "utf8").match(/"s":"r".*/g);
+    expect(recorded).toEqual([
+      '"s":"r","cols":120,"rows":40}',
+      '"s":"r","cols":90,"rows":30}',
+      '"s":"r","cols":80,"rows":24}',
+    ]);
+  });
+
   test("does not notice that a terminal is closed", async () => {
     const handle = await box.detach("demo");
     const other = new Screen(box, { name: "closed" });

@@ -66,6 +66,29 @@ export class HolderBox extends Sandbox {
     }
   }
 
+  /** A connection that hears events. Each call is answered in order. */
+  client(handle: string) {
+    const socket = createConnection(join(this.runtime, `h-${handle}.sock`));
+    socket.write(`${JSON.stringify({ token: this.holder(handle)?.token })}\n`);
+    let text = "";
+    let calls = 0;
+    socket.on("data", (chunk: Buffer) => (text += chunk.toString()));
+    const frames = () =>
+      text
+        .split("\n")
+        .slice(0, -1)
+        .map((line) => JSON.parse(line) as Record<string, any>);
+    return {
+      call: async (method: string, params: object) => {
+        const id = (calls += 1);
+        socket.write(`${JSON.stringify({ id, method, params })}\n`);
+        return until("an answer", () => frames().find((frame) => frame["id"] === id));
+      },
+      events: (name: string) => frames().filter((frame) => frame["event"] === name),
+      [Symbol.dispose]: () => void socket.destroy(),
+    };
+  }
+
   override [Symbol.dispose](): void {
     const names = existsSync(this.runtime) ? readdirSync(this.runtime) : [];
     for (const name of names.filter((one) => one.endsWith(".json"))) {

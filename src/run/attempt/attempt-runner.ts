@@ -10,6 +10,7 @@ import { agentLock, attemptDir } from "../../state/runs.ts";
 import { openTape, type Tape } from "../../state/tape.ts";
 import type { Exit, SeenEvent, Stream } from "../../core/events.ts";
 import { Fault } from "../../core/faults.ts";
+import type { TerminalSize } from "../../lib/terminal-state.ts";
 import { type LiveAgent, TAIL_BYTES } from "../../drivers/drivers.ts";
 import { connectAgent, endRest, noteUnheard, Questions, StartTurn } from "./connect.ts";
 import { type Deps, isoNow } from "../deps.ts";
@@ -58,7 +59,7 @@ export async function runAttempt(deps: Deps, job: Job, watch: Watch): Promise<At
   const ledger = new Ledger(deps, { run, attempt, fence, redact, onLeaseLost: leaseLost });
   ledger.save({ run: { status: "running", ...chosenSession(deps, job, attempt.n) } });
   const tape = openTape(directory, { redact: job.redact, clock: deps.clock });
-  if (job.interactive && job.size !== undefined) tape.resized(job.size);
+  if (attempt.terminal !== undefined) tape.resized(attempt.terminal);
   const watched = withHooks(job, attempt.n);
   try {
     return await new LiveAttempt(deps, watched, watch, { ledger, tape }).run();
@@ -83,6 +84,7 @@ class LiveAttempt {
   /** Null: the caller does not ask for activity. */
   readonly #observer: Observer | null;
   #agent: LiveAgent | null = null;
+  #size: TerminalSize | null;
   #waiting = 0;
   #muted = false;
   #stop: StopReason | null = null;
@@ -97,6 +99,7 @@ class LiveAttempt {
     this.#watch = watch;
     this.#ledger = records.ledger;
     this.#tape = records.tape;
+    this.#size = records.ledger.attempt.terminal ?? null;
     this.#witness = new Witness(deps, job, records.ledger);
     this.#start = new StartTurn(deps, job);
     this.#turn = new Turn(job);
@@ -150,8 +153,11 @@ class LiveAttempt {
         },
         resize: (cols, rows) => {
           agent.resize({ cols, rows });
+          if (this.#size?.cols === cols && this.#size.rows === rows) return;
+          this.#size = { cols, rows };
           this.#tape.resized({ cols, rows });
         },
+        size: () => this.#size,
         look: async () => this.#observer?.look(),
         tookUp: (message, typedAtMs) => this.#witness.tookUp(agent.identity, message, typedAtMs),
       });

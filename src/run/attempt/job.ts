@@ -2,6 +2,7 @@
  * The input of the attempt runner, the caller's view of a live attempt, and the records with which an attempt begins.
  */
 import type { Redact } from "../../lib/secrets.ts";
+import type { TerminalSize } from "../../lib/terminal-state.ts";
 import { checkedOutAt } from "../git/head.ts";
 import { join } from "node:path";
 import { writeAtomic } from "../../state/files.ts";
@@ -38,7 +39,7 @@ export interface Job {
   readonly redact: Redact;
   /** Names of the variables whose values `redact` knows. */
   readonly hidden: readonly string[];
-  readonly size?: { readonly cols: number; readonly rows: number };
+  readonly size?: TerminalSize;
   /** Resolves at once, or while the agent works. */
   readonly version: Promise<string | null>;
   /** Warnings that belong to the attempt. */
@@ -87,6 +88,8 @@ export interface LiveControls {
   readonly structured: boolean;
   write(data: Buffer): void;
   resize(cols: number, rows: number): void;
+  /** The present size of the agent's terminal. Null: it has none. */
+  size(): TerminalSize | null;
   /** Checks the agent's activity now and reports it through `activity` before it resolves. */
   look(): Promise<void>;
   /** Whether the conversation has the typed message. Null: the engine cannot tell. */
@@ -130,6 +133,7 @@ export function intendedAttempt(deps: Deps, job: Job): AttemptRecord {
     state: "intended",
     mode: job.mode,
     interactive: job.interactive,
+    ...(job.mode === "pty" && job.size !== undefined ? { terminal: job.size } : {}),
     program: file,
     args: storableArgs([...first, ...(job.command.storedArgs ?? job.command.args)], job.redact, job.engine)
       .args,
