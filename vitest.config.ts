@@ -20,7 +20,7 @@ export default defineConfig({
       {
         test: {
           name: "unit",
-          include: ["src/**/*.test.ts", "test/*.test.ts", "test/actors/*.test.ts"],
+          include: ["src/**/*.test.ts", "web/**/*.test.ts", "test/*.test.ts", "test/actors/*.test.ts"],
           testTimeout: 60_000,
         },
       },
@@ -38,7 +38,7 @@ export default defineConfig({
       {
         test: {
           name: "e2e",
-          include: ["test/e2e/**/*.test.ts", "test/regressions/**/*.test.ts"],
+          include: ["test/e2e/**/*.test.ts", "test/regressions/**/*.test.ts", "test/web/**/*.test.ts"],
           exclude: [...SLOW_FILES],
           ...PATIENT,
         },

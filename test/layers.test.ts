@@ -46,7 +46,9 @@ const MAY_USE: Record<string, readonly string[]> = {
   tui: ["reviews", "terminal", "core", "lib"],
   home: ["terminal", "core", "lib"],
   share: ["terminal", "state", "core", "lib"],
+  web: ["ipc", "detached", "run", "state", "store", "core", "lib"],
   cli: [
+    "web",
     "schedule",
     "notify",
     "tui",
@@ -102,6 +104,7 @@ const MOST_FILES: Record<string, number> = {
   run: 29,
   state: 18,
   supervisor: 24,
+  web: 21,
 };
 
 /** Names that a door may export. */

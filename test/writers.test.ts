@@ -47,6 +47,10 @@ const WRITERS: Readonly<Record<string, string>> = {
   "cli/config/set.ts": "a config file: one person's command, read and replaced at once",
   "supervisor/daemon-log.ts": "the log of the daemon: only the process with the daemon's lock writes it",
   "supervisor/daemon.ts": "the daemon's token: under the daemon's lock",
+  "cli/web.ts": "the page that leads a browser to the link: the process that holds w.lock",
+  "web/once.ts": "one file per Idempotency-Key: the process that holds w.lock, one request per key at a time",
+  "web/tokens.ts": "tokens.json: under shared.lock",
+  "web/web.ts": "the server's token: under w.lock",
 };
 
 test("every source file that replaces files says how its writers take turns", () => {

@@ -120,6 +120,11 @@ export const COMMANDS: Readonly<Record<string, Entry & { readonly group: Purpose
     summary: "list or cancel scheduled resumes",
     load: async () => (await import("./scheduled.ts")).command,
   },
+  web: {
+    group: "look",
+    summary: "show runs, agents and decisions in a browser",
+    load: async () => (await import("./web.ts")).command,
+  },
   notify: {
     group: "supervise",
     summary: "test notifications",

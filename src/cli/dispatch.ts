@@ -26,8 +26,8 @@ export async function execute(
   const [name, ...rest] = args;
   const isHelp = name === "--help" || name === "-h";
   const only = alone === undefined ? undefined : commands[alone];
-  if (only !== undefined && !isHelp && args.every((arg) => arg.startsWith("-")))
-    return execute(await only.load(), args, context);
+  const isAlone = name === undefined || (name.startsWith("-") && !args.some((arg) => entryOf(commands, arg)));
+  if (only !== undefined && !isHelp && isAlone) return execute(await only.load(), args, context);
   if (name === undefined) {
     process.stderr.write(`${helpOf(declared)}\n`);
     return 2;

@@ -41,13 +41,16 @@ export const command = defineCommand({
     const attempts = chosen(found, options.attempt);
     const scheduled = (await openScheduled(deps)).get(found.run.runId) ?? null;
     if (options.json === true) {
+      const { why, next: typed } = await offerFor(offering, found.run);
       context.printJson({
         ok: true,
         ...found.run,
         live: found.live,
         batch: found.batch,
         limit: limitIn(found),
-        resumable: (await offerFor(offering, found.run)).why === null,
+        resumable: why === null,
+        whyNot: why,
+        next: typed,
         escrowState: found.escrow,
         scheduled,
         history: attempts.map(({ n, record, receipt }) => ({ n, ...record, receipt })),

@@ -38,7 +38,7 @@ export interface HolderLink extends AsyncDisposable {
 export interface AttachHooks {
   /** Every byte from `Attached.from` on, in order, once. */
   output(chunk: Buffer): void;
-  /** The agent's terminal has this size from the offset `at` of the tape on, whoever asked for it. */
+  /** The agent's terminal has this size from the offset `at` of the tape on, by anyone's request. */
   resized?(size: TerminalSize, at: number): void;
   /** The agent has ended and everything was delivered. */
   ended(): void;

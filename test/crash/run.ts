@@ -23,6 +23,7 @@ import { leases } from "./leases.ts";
 import { removal } from "./removal.ts";
 import { schedules } from "./schedules.ts";
 import { tapes } from "./tapes.ts";
+import { webWrites } from "./web-writes.ts";
 import { widening } from "./widening.ts";
 import { writers } from "./writers.ts";
 
@@ -48,6 +49,7 @@ const PROMISES: readonly Promised[] = [
   repositoryPrograms,
   writers,
   schedules,
+  webWrites,
 ];
 
 const SHOWN = 20;

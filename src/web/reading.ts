@@ -1,0 +1,292 @@
+/** What the API reads beside the commands of the CLI: rows, parts of conversations and recordings, the inbox. */
+import { statSync } from "node:fs";
+import { open } from "node:fs/promises";
+import { join } from "node:path";
+import { Fault } from "../core/faults.ts";
+import type { RunRecord, RunStatus } from "../core/records.ts";
+import { arrayIn, type JsonObject, parseObject, stringIn } from "../lib/json.ts";
+import { openHolder } from "../detached/detached.ts";
+import { selectRun } from "../run/select.ts";
+import { READ_FLAGS } from "../state/files.ts";
+import { attemptDir, loadReceipt, runDirAt } from "../state/runs.ts";
+import { LOG_FILES, type LogName } from "../state/tape.ts";
+import { isErrno } from "../core/errno.ts";
+import type { Core } from "./core.ts";
+import { detailOf, type RunRow, rowOf } from "./rows.ts";
+import type { BytesReply } from "./reply.ts";
+
+type Words = Readonly<Record<string, string>>;
+
+const MOST_ROWS = 2_000;
+/** Rows beyond these have no tokens and limits, which cost a query each. */
+const DETAILED = 200;
+
+export async function listRows({ deps }: Core, query: Words): Promise<JsonObject> {
+  const limit = Math.min(Number(query["limit"] ?? 500), MOST_ROWS);
+  const { engine, status, tag, grep, after } = query;
+  const runs = await deps.store.listRuns({
+    ...{ limit, sort: "created" },
+    ...(engine === undefined ? {} : { engine }),
+    ...(status === undefined ? {} : { status: status as RunStatus }),
+    ...(tag === undefined ? {} : { tags: [tag] }),
+    ...(after === undefined ? {} : { after: cursorIn(after) }),
+    ...(grep === undefined ? {} : { matches: mentions(grep) }),
+  });
+  const rows: JsonObject[] = [];
+  for (const [at, run] of runs.entries())
+    rows.push(at < DETAILED && after === undefined ? await detailed(deps, run) : rowOf(run));
+  const last = runs.at(-1);
+  return { ok: true, runs: rows, next: runs.length < limit || last === undefined ? null : cursorOf(last) };
+}
+
+const detailed = async (deps: Core["deps"], run: RunRecord): Promise<RunRow> => ({
+  ...rowOf(run),
+  ...(await detailOf(deps, run)),
+});
+
+function mentions(grep: string): (run: RunRecord) => boolean {
+  const wanted = grep.toLowerCase();
+  return (run) => {
+    const { title, handle, agentName, cwd, name, tags } = rowOf(run);
+    return JSON.stringify([title, handle, agentName, cwd, name, tags]).toLowerCase().includes(wanted);
+  };
+}
+
+const cursorOf = ({ createdAt, runId }: RunRecord) =>
+  Buffer.from(JSON.stringify([createdAt, runId])).toString("base64url");
+
+function cursorIn(text: string): { createdAt: string; runId: string } {
+  const [createdAt, runId] = arrayIn(parseObject(`{"a":${Buffer.from(text, "base64url").toString()}}`), "a");
+  if (typeof createdAt !== "string" || typeof runId !== "string")
+    throw new Fault("usage", "The cursor is not one of this server.");
+  return { createdAt, runId };
+}
+
+export async function showRun(core: Core, handle: string): Promise<JsonObject> {
+  const shown = await core.ask(["show", handle]);
+  const run = shown as unknown as RunRecord;
+  return { ...(await detailed(core.deps, run)), ...shown };
+}
+
+/** An attempt by the path of a request. */
+async function attemptAt(
+  { deps }: Core,
+  path: Words,
+): Promise<{ run: RunRecord; n: number; directory: string }> {
+  const run = await selectRun(deps, path["handle"] ?? "");
+  const n = Number(path["n"]);
+  if (n < 1 || n > run.attempts)
+    throw new Fault(
+      "attempt_unknown",
+      `Run ${run.handle} has no attempt ${n}; the last one is ${run.attempts}.`,
+      {
+        facts: { handle: run.handle, attempt: n },
+      },
+    );
+  runDirAt(deps.state, run.runDirectory);
+  return { run, n, directory: attemptDir(run.runDirectory, n) };
+}
+
+const MOST_BYTES = 4 * 1024 * 1024;
+
+/** Part of a log. Null: the log does not exist. */
+async function readPart(
+  directory: string,
+  log: LogName,
+  from: number,
+  limit: number,
+): Promise<{ readonly bytes: Buffer; readonly total: number } | null> {
+  try {
+    await using file = await open(join(directory, LOG_FILES[log]), READ_FLAGS);
+    const { size: total } = await file.stat();
+    const length = Math.max(0, Math.min(limit, total - from));
+    const { bytesRead, buffer } = await file.read({ buffer: Buffer.alloc(length), position: from });
+    return { bytes: buffer.subarray(0, bytesRead), total };
+  } catch (error) {
+    if (isErrno(error, "ENOENT", "ENOTDIR")) return null;
+    throw error;
+  }
+}
+
+const unrecorded = (n: number) => new Fault("attempt_unknown", `The recording of attempt ${n} is missing.`);
+
+export async function readOutput(core: Core, path: Words, query: Words): Promise<BytesReply> {
+  const { directory, n } = await attemptAt(core, path);
+  const limit = Math.min(Number(query["limit"] ?? MOST_BYTES), MOST_BYTES);
+  const part = await readPart(directory, "pty-output", Number(query["from"] ?? 0), limit);
+  if (part === null) throw unrecorded(n);
+  return { bytes: part.bytes, headers: { "Reprise-Total": String(part.total) } };
+}
+
+export async function readTiming(core: Core, path: Words): Promise<JsonObject> {
+  const { directory, n } = await attemptAt(core, path);
+  const part = await readPart(directory, "timing", 0, 16 * MOST_BYTES);
+  if (part === null) throw unrecorded(n);
+  const lines = part.bytes
+    .toString("utf8")
+    .split("\n")
+    .flatMap((line) => parseObject(line) ?? []);
+  return { ok: true, lines };
+}
+
+export async function readReceipt(core: Core, path: Words): Promise<JsonObject> {
+  const { run, n } = await attemptAt(core, path);
+  return { ok: true, receipt: await loadReceipt(run.runDirectory, n) };
+}
+
+const EVENT_BYTES = 256 * 1024;
+
+/** Whole lines only: the last line may still be growing. A line that is longer than a part is skipped. */
+async function eventsFrom(
+  directory: string,
+  from: number,
+): Promise<{ readonly events: readonly JsonObject[]; readonly next: number; readonly done: boolean }> {
+  const part = await readPart(directory, "events", from, EVENT_BYTES);
+  if (part === null) return { events: [], next: from, done: true };
+  const end = part.bytes.lastIndexOf(10) + 1;
+  const isFull = part.bytes.length === EVENT_BYTES;
+  const next = from + (end === 0 && isFull ? part.bytes.length : end);
+  const lines = part.bytes.subarray(0, end).toString("utf8").split("\n");
+  return {
+    events: joined(lines.map((line) => parseObject(line)).filter((event) => event !== undefined)),
+    next,
+    done: next >= part.total || next === from,
+  };
+}
+
+/** Text in many pieces becomes one event. */
+function joined(events: readonly JsonObject[]): readonly JsonObject[] {
+  const result: JsonObject[] = [];
+  for (const event of events) {
+    const last = result.at(-1);
+    const continues = event["type"] === "text" && event["delta"] === true && last?.["type"] === "text";
+    if (continues && last !== undefined)
+      result[result.length - 1] = { ...last, text: `${String(last["text"])}${String(event["text"])}` };
+    else result.push(event);
+  }
+  return result;
+}
+
+export async function readEvents(core: Core, path: Words, query: Words): Promise<JsonObject> {
+  const { directory, n } = await attemptAt(core, path);
+  const { events, next, done } = await eventsFrom(directory, Number(query["from"] ?? 0));
+  return { ok: true, events: events.map((event) => ({ n, ...event })), next: String(next), done };
+}
+
+export async function readConversation(core: Core, handle: string, query: Words): Promise<JsonObject> {
+  const run = await selectRun(core.deps, handle);
+  return { ok: true, ...(await conversationFrom(core, run, query)), live: run.status === "running" };
+}
+
+export interface ConversationPart {
+  readonly events: readonly JsonObject[];
+  readonly next: string;
+  readonly done: boolean;
+}
+
+export async function conversationFrom(
+  { deps }: Core,
+  run: RunRecord,
+  query: { readonly from?: string; readonly limit?: string },
+): Promise<ConversationPart> {
+  runDirAt(deps.state, run.runDirectory);
+  let [n, at] = placeIn(query.from ?? "1:0");
+  const most = Math.min(Number(query.limit ?? 1_000), 5_000);
+  const events: JsonObject[] = [];
+  while (n <= run.attempts && events.length < most) {
+    const part = await eventsFrom(attemptDir(run.runDirectory, n), at);
+    for (const event of part.events) events.push({ n, ...event });
+    at = part.next;
+    if (!part.done) continue;
+    if (n === run.attempts) break;
+    [n, at] = [n + 1, 0];
+  }
+  return { events, next: `${n}:${at}`, done: n >= run.attempts && events.length < most };
+}
+
+/** The cursor of a conversation: an attempt, and the offset in its events. */
+function placeIn(cursor: string): [n: number, at: number] {
+  const [, n, at] = /^([1-9]\d{0,8}):(\d{1,15})$/.exec(cursor) ?? [];
+  if (n === undefined || at === undefined) throw new Fault("usage", "The cursor is not one of this server.");
+  return [Number(n), Number(at)];
+}
+
+/** Without reading: the events of the attempt have grown beyond the cursor, or a later attempt exists. */
+export function hasMore({ runDirectory, attempts }: RunRecord, cursor: string): boolean {
+  const [n, at] = placeIn(cursor);
+  const path = join(attemptDir(runDirectory, n), LOG_FILES.events);
+  return n < attempts || (statSync(path, { throwIfNoEntry: false })?.size ?? 0) > at;
+}
+
+const DAY_MS = 24 * 60 * 60_000;
+
+export async function inbox(core: Core): Promise<JsonObject> {
+  const { deps } = core;
+  const { decisions } = await core.ask(["decisions", "list"]);
+  const live = await deps.store.listRuns({ status: "running", limit: 100 });
+  const since = new Date(deps.clock.now() - DAY_MS).toISOString();
+  const recent = await deps.store.listRuns({ updatedSince: since, sort: "updated", limit: 100 });
+  const rows = await Promise.all(
+    recent.filter(({ status }) => status !== "running").map((run) => detailed(deps, run)),
+  );
+  const limits = rows.filter((row) => row["limit"] !== null);
+  const waiting = (await Promise.all(live.map((run) => waitingRow(core, run)))).flat();
+  return { ok: true, decisions, waiting, limits, ended: rows.slice(0, 50) };
+}
+
+/** A live UI that asks a person. Its holder answers quickly or not at all. */
+async function waitingRow({ deps }: Core, run: RunRecord): Promise<readonly JsonObject[]> {
+  try {
+    await using link = await openHolder(deps, run);
+    const activity = link?.observed().activity;
+    return activity?.state === "waiting" ? [{ ...rowOf(run), what: activity.what }] : [];
+  } catch (error) {
+    if (error instanceof Fault) return [];
+    throw error;
+  }
+}
+
+const BY_SUBJECT = 2_000;
+
+export async function batches({ deps }: Core): Promise<JsonObject> {
+  const runs = await deps.store.listRuns({
+    ...{ limit: BY_SUBJECT, sort: "updated" },
+    matches: ({ subject }) => subject?.startsWith("issue:") === true,
+  });
+  const held = await deps.batchHolds?.(runs);
+  const byRepository = new Map<string, JsonObject[]>();
+  for (const run of runs) {
+    const [, repository = "", issue = ""] = /^issue:(.*)#(.*)$/.exec(run.subject ?? "") ?? [];
+    const batch = held?.get(run.handle) ?? null;
+    byRepository.set(repository, [...(byRepository.get(repository) ?? []), { ...rowOf(run), issue, batch }]);
+  }
+  return { ok: true, batches: [...byRepository].map(([repository, issues]) => ({ repository, issues })) };
+}
+
+export async function reviews({ deps }: Core): Promise<JsonObject> {
+  const runs = await deps.store.listRuns({
+    ...{ limit: BY_SUBJECT, sort: "updated" },
+    matches: ({ subject }) => subject?.startsWith("pr:") === true,
+  });
+  return { ok: true, reviews: runs.map((run) => ({ ...rowOf(run), pull: run.subject?.slice(3) ?? "" })) };
+}
+
+export async function engines(core: Core): Promise<JsonObject> {
+  const { engines: found } = await core.ask(["doctor"]);
+  const rows = (found as readonly JsonObject[]).map((engine) => ({
+    ...{ id: stringIn(engine, "id") ?? "", title: stringIn(engine, "title") ?? "" },
+    ...{
+      found: engine["program"] !== null,
+      version: engine["version"] ?? null,
+      login: engine["login"] ?? null,
+    },
+  }));
+  return { ok: true, engines: rows };
+}
+
+/** Folders in which runs were started, last used first. */
+export async function foldersOf({ deps }: Core): Promise<readonly string[]> {
+  const runs = await deps.store.listRuns({ limit: 500, sort: "updated" });
+  const own = runs.filter(({ runDirectory, cwd }) => !cwd.startsWith(runDirectory));
+  return [...new Set(own.map(({ cwd }) => cwd))].slice(0, 50);
+}
