@@ -1,4 +1,5 @@
 /** A run as a row of a list: what a page shows of thousands of runs. */
+import { limitOf } from "../core/limit.ts";
 import { titleOf } from "../core/title.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { JsonObject } from "../lib/json.ts";
@@ -23,11 +24,9 @@ export function rowOf(run: RunRecord): RunRow {
 export async function detailOf({ store }: Pick<Deps, "store">, run: RunRecord): Promise<JsonObject> {
   const attempts = await store.listAttempts(run.runId).catch(() => []);
   const used = attempts.flatMap(({ tokens }) => (tokens === null ? [] : [tokens.input + tokens.output]));
-  const trouble = run.status === "running" ? undefined : attempts.at(-1)?.outcome?.trouble;
-  const isLimit = trouble !== undefined && ["rate_limited", "quota", "overloaded"].includes(trouble.kind);
   return {
     tokens: used.length === 0 ? null : used.reduce((sum, count) => sum + count, 0),
-    limit: isLimit ? { kind: trouble.kind, resetsAt: trouble.resetsAt ?? null } : null,
+    limit: run.status === "running" ? null : limitOf(attempts.at(-1)),
     interactive: attempts.at(-1)?.interactive ?? false,
   };
 }
