@@ -8,6 +8,7 @@ const ON_REQUEST: Readonly<Record<string, readonly string[]>> = {
   kill: ["test/kill/**/*.test.ts"],
   long: ["test/long/**/*.test.ts"],
   slow: SLOW_FILES,
+  browser: ["test/browser/*.test.ts"],
 };
 
 /** `unit` runs on the source; `conformance` on the parts of the suite that need no engine; `e2e` runs the built CLI (`npm run build` first) with a deadline of its own. */

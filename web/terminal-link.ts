@@ -31,6 +31,9 @@ export class TerminalLink {
   /** Replayed bytes that the terminal has not parsed yet. */
   #old = Number.POSITIVE_INFINITY;
   #isOver = false;
+  #isReady = false;
+  /** The user asked for control before the connection was ready. */
+  #isWanted = false;
 
   constructor(handle: string, events: TerminalEvents) {
     this.#events = events;
@@ -47,7 +50,8 @@ export class TerminalLink {
   }
 
   control(wanted: boolean): void {
-    this.#send({ control: wanted });
+    this.#isWanted = wanted;
+    if (this.#isReady) this.#send({ control: wanted });
     if (!wanted) this.#control(false);
   }
 
@@ -71,6 +75,8 @@ export class TerminalLink {
       if (message.size !== null && message.size !== undefined) this.#events.onSize(message.size);
       const preamble = Uint8Array.from(message.preamble ?? "", (letter) => letter.charCodeAt(0));
       if (preamble.length > 0) this.#events.onBytes(preamble, () => undefined);
+      this.#isReady = true;
+      if (this.#isWanted) this.#send({ control: true });
       return;
     }
     if (message.size !== null && message.size !== undefined) this.#events.onSize(message.size);

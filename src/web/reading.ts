@@ -65,7 +65,7 @@ function cursorIn(text: string): { createdAt: string; runId: string } {
 export async function showRun(core: Core, handle: string): Promise<JsonObject> {
   const shown = await core.ask(["show", handle]);
   const run = shown as unknown as RunRecord;
-  return { ...(await detailed(core.deps, run)), ...shown };
+  return { ...(await detailed(core.deps, run)), ...shown, why: shown["whyNot"] ?? null };
 }
 
 /** An attempt by the path of a request. */

@@ -59,15 +59,20 @@ export class TerminalBridges {
   async #bridge(ws: WebSocket, handle: string, link: HolderLink, { control }: Rights): Promise<void> {
     const viewer = new TerminalViewer(ws, link);
     ws.on("close", () => {
-      if (this.#controllers.get(handle) === ws) this.#controllers.delete(handle);
+      this.#giveUp(ws, handle);
       viewer.close();
     });
     ws.on("message", (data, isBinary) => {
       const message = heardIn(data, isBinary);
       if (fieldIn(message, "control") === true) this.#take(ws, handle, control);
+      else if (fieldIn(message, "control") === false) this.#giveUp(ws, handle);
       else if (this.#controllers.get(handle) === ws) viewer.obey(message);
     });
     await viewer.begin();
+  }
+
+  #giveUp(ws: WebSocket, handle: string): void {
+    if (this.#controllers.get(handle) === ws) this.#controllers.delete(handle);
   }
 
   #take(ws: WebSocket, handle: string, may: boolean): void {
