@@ -27,6 +27,7 @@ export async function openSqliteStore(path: string, options: OpenOptions): Promi
     ...runLookUps(counting, options),
     ...runChanges(counting),
     ...attemptMethods(counting, options),
+    ...figures(counting),
     ...leaseMethods(connection),
     ...eventMethods(counting),
     ...documentMethods(counting, options),
@@ -147,13 +148,7 @@ const UPDATE_RUN = `UPDATE runs SET handle = :handle, engine = :engine, status =
   subject = :subject, name = :name, created_at = :created_at, updated_at = :updated_at, record = :record, sum = :sum
   WHERE run_id = :run_id`;
 
-type AttemptMethod =
-  | "createAttempt"
-  | "saveAttempt"
-  | "listAttempts"
-  | "attemptsSince"
-  | "limitsOf"
-  | "tokensOf";
+type AttemptMethod = "createAttempt" | "saveAttempt" | "listAttempts" | "attemptsSince";
 
 function attemptMethods(connection: Counting, { onDamage }: OpenOptions): Pick<Store, AttemptMethod> {
   return {
@@ -186,26 +181,6 @@ function attemptMethods(connection: Counting, { onDamage }: OpenOptions): Pick<S
         valueOf(rows.readAttempt(row), `attempt ${String(row["n"])} of run ${runId}`, { runId }),
       );
     },
-    async limitsOf(runIds) {
-      const found = connection.read((sql) => sql.all(LIMITS, [JSON.stringify(runIds.map(rows.toColumn))]));
-      return new Map(
-        found.flatMap((row) => {
-          const read = rows.readAttempt(row);
-          const limit = read.wrong === undefined ? limitOf(read.value) : null;
-          return limit === null ? [] : [[rows.fromColumn(String(row["run_id"])), limit] as const];
-        }),
-      );
-    },
-    async tokensOf(runIds) {
-      const found = connection.read((sql) => sql.all(TOKENS, [JSON.stringify(runIds.map(rows.toColumn))]));
-      return new Map(
-        found.map((row) => {
-          const costUsd = row["cost"] === null ? {} : { costUsd: Number(row["cost"]) };
-          const tokens = { input: Number(row["input"]), output: Number(row["output"]), ...costUsd };
-          return [rows.fromColumn(String(row["run_id"])), tokens] as const;
-        }),
-      );
-    },
     async attemptsSince(startedAt) {
       const found = connection.read((sql) => sql.all(SINCE, [startedAt]));
       return found.flatMap((row) => {
@@ -229,6 +204,32 @@ function attemptMethods(connection: Counting, { onDamage }: OpenOptions): Pick<S
 const SINCE = `SELECT a.*, r.handle, r.engine FROM attempts a JOIN runs r USING (run_id)
   WHERE CASE WHEN json_valid(a.record) THEN json_extract(a.record, '$.startedAt') >= ? ELSE TRUE END
   ORDER BY r.created_at, a.run_id, a.n`;
+
+/** What lists show of the attempts of several runs at once. */
+function figures(connection: Counting): Pick<Store, "limitsOf" | "tokensOf"> {
+  return {
+    async limitsOf(runIds) {
+      const found = connection.read((sql) => sql.all(LIMITS, [JSON.stringify(runIds.map(rows.toColumn))]));
+      return new Map(
+        found.flatMap((row) => {
+          const read = rows.readAttempt(row);
+          const limit = read.wrong === undefined ? limitOf(read.value) : null;
+          return limit === null ? [] : [[rows.fromColumn(String(row["run_id"])), limit] as const];
+        }),
+      );
+    },
+    async tokensOf(runIds) {
+      const found = connection.read((sql) => sql.all(TOKENS, [JSON.stringify(runIds.map(rows.toColumn))]));
+      return new Map(
+        found.map((row) => {
+          const costUsd = row["cost"] === null ? {} : { costUsd: Number(row["cost"]) };
+          const tokens = { input: Number(row["input"]), output: Number(row["output"]), ...costUsd };
+          return [rows.fromColumn(String(row["run_id"])), tokens] as const;
+        }),
+      );
+    },
+  };
+}
 
 const LIMITS = `SELECT a.* FROM json_each(?) w JOIN attempts a ON a.run_id = w.value WHERE ${HIT_LIMIT}`;
 
