@@ -1,13 +1,14 @@
 /** `reprise list`: all runs, last used first. On the fast path: import nothing heavy here. */
 import { realpathSync } from "node:fs";
 import { resolve } from "node:path";
+import type { Tokens } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import { type RunLimit, limitWords } from "../core/limit.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { ScheduledResume } from "../core/supervision.ts";
 import { titleOf } from "../core/title.ts";
 import { harmlessLine } from "../lib/harmless.ts";
-import { plural } from "../lib/plural.ts";
+import { plural, shortCount } from "../lib/plural.ts";
 import { table } from "../lib/table.ts";
 import type { BatchLease, Deps } from "../run/run.ts";
 import { limitsOf, listRuns } from "../run/select.ts";
@@ -80,11 +81,17 @@ export const command = defineCommand({
     const held: Held = (await deps.batchHolds?.(runs)) ?? new Map();
     const limits = await limitsOf(deps, runs);
     const scheduled = await openScheduled(deps);
-    const inJson = (one: RunRecord) => withScheduled(withLimit(withBatch(one, held), limits), scheduled);
+    const isWide = context.terminal.stdout && context.terminal.columns >= WIDE;
+    const wants = options.json === true || options.sort === "tokens" || isWide;
+    const tokens = wants ? await tokensOf(deps, runs) : NO_TOKENS;
+    const inJson = (one: RunRecord) => ({
+      ...withScheduled(withLimit(withBatch(one, held), limits), scheduled),
+      ...(tokens.has(one.runId) ? { tokens: tokens.get(one.runId) } : {}),
+    });
     reply({ runs: runs.map(inJson) }, () => {
       if (options.handles === true) for (const { handle } of runs) context.print(handle);
       else if (runs.length === 0) context.print(nothing(options));
-      else printRuns(context, deps, { runs, held, limits, limit: filter.limit ?? DEFAULT_LIMIT });
+      else printRuns(context, deps, { runs, held, limits, tokens, limit: filter.limit ?? DEFAULT_LIMIT });
       if (options.handles !== true)
         for (const line of scheduledLines(scheduled.values(), deps.clock.now())) context.print(line);
     });
@@ -204,7 +211,11 @@ async function rowsNow(
   const runs = await listRuns(deps, filter);
   if (runs.length === 0) return [{ text: nothing(options) }];
   const held: Held = (await deps.batchHolds?.(runs)) ?? new Map();
-  const now = { nowMs: deps.clock.now(), home: deps.env["HOME"], held, limits: await limitsOf(deps, runs) };
+  const isWide = columns >= WIDE || options.sort === "tokens";
+  const now = {
+    ...{ nowMs: deps.clock.now(), home: deps.env["HOME"], held, limits: await limitsOf(deps, runs) },
+    tokens: isWide ? await tokensOf(deps, runs) : NO_TOKENS,
+  };
   const [header = "", ...lines] = runTable(runs, { stdout: true, columns }, now);
   const rows = lines.map((line, at) => {
     const record = runs[at];
@@ -216,7 +227,14 @@ async function rowsNow(
 function printRuns(
   context: Context,
   deps: Deps,
-  { runs, limit, ...known }: Pick<Shown, "held" | "limits"> & { runs: readonly RunRecord[]; limit: number },
+  {
+    runs,
+    limit,
+    ...known
+  }: Pick<Shown, "held" | "limits" | "tokens"> & {
+    runs: readonly RunRecord[];
+    limit: number;
+  },
 ): void {
   const { terminal } = context;
   const now = { nowMs: deps.clock.now(), home: deps.env["HOME"], ...known };
@@ -227,9 +245,9 @@ function printRuns(
   }
 }
 
-const HEADER = ["HANDLE", "ENGINE", "STATUS", "ATT", "UPDATED", "WHAT", "WHERE"] as const;
+const HEADER = ["HANDLE", "ENGINE", "STATUS", "ATT", "UPDATED", "TOKENS", "WHAT", "WHERE"] as const;
 /** The order in which columns disappear on a narrow terminal. The handle stays. */
-const FIRST_TO_GO = ["WHERE", "ATT", "ENGINE", "UPDATED", "WHAT", "STATUS"] as const;
+const FIRST_TO_GO = ["WHERE", "TOKENS", "ATT", "ENGINE", "UPDATED", "WHAT", "STATUS"] as const;
 /** Narrower columns are useless. */
 const LEAST = { WHAT: 10, WHERE: 8 };
 
@@ -238,7 +256,16 @@ interface Shown {
   readonly home: string | undefined;
   readonly held?: Held;
   readonly limits?: Limits;
+  /** By run id. Absent or empty: no column. */
+  readonly tokens?: ReadonlyMap<string, Tokens>;
 }
+
+const tokensOf = ({ store }: Deps, runs: readonly RunRecord[]) =>
+  store.tokensOf(runs.map(({ runId }) => runId));
+
+const NO_TOKENS: ReadonlyMap<string, Tokens> = new Map();
+/** A narrower terminal has no column for tokens, unless they give the order. */
+const WIDE = 120;
 
 /** The end of a limit in words needs more columns than this. */
 const NARROW = 100;
@@ -251,17 +278,24 @@ export function runTable(
 ): string[] {
   const isNarrow = terminal.stdout && terminal.columns < NARROW;
   const statuses = runs.map((record) => statusOf(record, isNarrow, now).text);
-  const { shown, words, place } = layoutFor(runs, statuses, terminal);
+  const used = runs.map(({ runId }) => tokensCell(now.tokens?.get(runId)));
+  const { shown, words, place } = layoutFor(runs, { statuses, used }, terminal);
   const rows = runs.map((record, at) => ({
     HANDLE: record.handle,
     ENGINE: harmlessLine(record.agentName),
     STATUS: statuses[at] ?? record.status,
     ATT: String(record.attempts),
     UPDATED: age(record.updatedAt, now.nowMs),
+    TOKENS: used[at] ?? "",
     WHAT: harmlessLine(whatOf(record, words), words),
     WHERE: shortPath(record.cwd, now.home, place),
   }));
   return table([[...shown], ...rows.map((row) => shown.map((name) => row[name]))], widthLimit(terminal));
+}
+
+/** `12k`. */
+function tokensCell(tokens: Tokens | undefined): string {
+  return tokens === undefined ? "" : shortCount(tokens.input + tokens.output);
 }
 
 type Column = (typeof HEADER)[number];
@@ -275,15 +309,15 @@ interface Layout {
 
 function layoutFor(
   runs: readonly RunRecord[],
-  statusTexts: readonly string[],
+  cells: { readonly statuses: readonly string[]; readonly used: readonly string[] },
   terminal: Pick<Terminal, "stdout" | "columns">,
 ): Layout {
-  if (!terminal.stdout) return { shown: HEADER, words: 60, place: undefined };
-  const engines = Math.max(6, ...runs.map(({ agentName }) => agentName.length));
-  const statuses = Math.max(6, ...statusTexts.map(({ length }) => length));
-  const widths = { HANDLE: 8, ENGINE: engines, STATUS: statuses, ATT: 3, UPDATED: 7, ...LEAST };
-  const gone = new Set<Column>();
+  const gone = new Set<Column>(cells.used.every((cell) => cell === "") ? ["TOKENS"] : []);
   const shown = () => HEADER.filter((name) => !gone.has(name));
+  if (!terminal.stdout) return { shown: shown(), words: 60, place: undefined };
+  const engines = Math.max(6, ...runs.map(({ agentName }) => agentName.length));
+  const statuses = Math.max(6, ...cells.statuses.map(({ length }) => length));
+  const widths = { HANDLE: 8, ENGINE: engines, STATUS: statuses, ATT: 3, UPDATED: 7, TOKENS: 6, ...LEAST };
   const room = () =>
     terminal.columns - shown().reduce((sum, name) => sum + widths[name], 2 * (shown().length - 1));
   for (const name of FIRST_TO_GO) if (room() < 0) gone.add(name);

@@ -135,8 +135,8 @@ async function adopted(context: Context, deps: Deps, hit: SearchHit): Promise<st
     if (!(error instanceof Fault)) throw error;
     const where = error.code === "usage" ? " --cwd DIR" : "";
     const next = error.code === "session_lost" ? "" : ` Then type: ${adoptCommand(hit)}${where}`;
-    const text = `The conversation was not adopted: ${error.message}${next}`;
-    throw new Fault(error.code, text, { facts: error.facts, cause: error });
+    const words = `The conversation was not adopted: ${error.message}${next}`;
+    throw new Fault(error.code, words, { facts: error.facts, cause: error });
   }
 }
 

@@ -1,9 +1,11 @@
 /** `reprise show <handle>`: one run, its attempts, and the proof of each resume. */
+import type { Tokens } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import { limitOf, limitWords, type RunLimit } from "../core/limit.ts";
 import type { AttemptRecord, Escrow, Receipt, RunRecord } from "../core/records.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { titleOf } from "../core/title.ts";
+import { tokensText, usedBy } from "../core/tokens.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
 import {
@@ -17,6 +19,7 @@ import {
 } from "../run/inspect.ts";
 import { type Context, paint } from "./context.ts";
 import { defineCommand, flag, RUN_HANDLE, attemptNumber } from "./define.ts";
+import { sumOf } from "./issues-totals.ts";
 import { isFromStore, lastWordsOf, noConversation, UNNAMED, usedText, withEngineOf } from "./summary.ts";
 import { openScheduled, scheduledText } from "./scheduled-lines.ts";
 import { age, hanging, hangingPath, paintState, resetText, resumeAtReset, unbroken } from "./words.ts";
@@ -48,6 +51,7 @@ export const command = defineCommand({
         live: found.live,
         batch: found.batch,
         limit: limitIn(found),
+        tokens: usedIn(found, deps.config.prices),
         resumable: why === null,
         whyNot: why,
         next: typed,
@@ -63,6 +67,8 @@ export const command = defineCommand({
     const offer = isWhole && found.live === null ? await offerFor(offering, found.run) : null;
     const nowMs = deps.clock.now();
     if (isWhole) printRun(context, found, offer, nowMs);
+    const used = isWhole ? usedIn(found, deps.config.prices) : null;
+    if (used !== null) lineIn(context)("tokens", tokensText(used));
     for (const attempt of attempts) printAttempt(context, attempt, nowMs);
     if (!isWhole) return 0;
     context.print("");
@@ -132,6 +138,15 @@ function printRun(context: Context, found: Inspection, offer: ResumeOffer | null
   for (const [at, kept] of (record.kept ?? []).entries())
     line(at === 0 ? "earlier" : "", copyText(kept, found.kept[at], nowMs));
   if (found.attempts.length === 0 && found.live === null) line("attempts", noneText(record));
+}
+
+/** Of all attempts. Null: no engine reported any. */
+function usedIn({ run, attempts }: Inspection, prices: Parameters<typeof sumOf>[1] = {}): Tokens | null {
+  const used = attempts.flatMap(({ record }) => (record === null ? [] : (usedBy(run, record) ?? [])));
+  return sumOf(
+    used.map(({ tokens, model }) => (tokens === null || model === null ? tokens : { ...tokens, model })),
+    prices,
+  );
 }
 
 /** The limit that ended the run. Null: none did, or it goes on. */

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { painted } from "../terminal/paint.ts";
 import type { HomeRow } from "./home-row.ts";
 import { firstHome, home, type HomeEffect, type HomeState } from "./home-state.ts";
-import { tokensText, viewOfHome } from "./home-view.ts";
+import { viewOfHome } from "./home-view.ts";
 
 const NOW = Date.parse("2026-05-02T12:00:00Z");
 const ago = (minutes: number) => NOW - minutes * 60_000;
@@ -263,15 +263,4 @@ describe("the view", () => {
       for (const line of drawn) expect(line).not.toMatch(/[\u0000-\u001f\u007f-\u009f\u202e]/);
     }
   });
-});
-
-test.each([
-  [null, ""],
-  [950, "950"],
-  [12_345, "12k"],
-  [999_499, "999k"],
-  [999_500, "1.0M"],
-  [3_440_000, "3.4M"],
-])("%s tokens are shown as %j", (count, text) => {
-  expect(tokensText(count)).toBe(text);
 });

@@ -1,7 +1,7 @@
 /** The home screen as lines: title, table, latest output, keys. Pure. */
 import { formatDuration } from "../lib/duration.ts";
 import { styleOfState } from "../lib/palette.ts";
-import { plural } from "../lib/plural.ts";
+import { plural, shortCount } from "../lib/plural.ts";
 import { drawn } from "../terminal/widgets.ts";
 import { fit, lineOf, type Line, type Piece, ruled, stacked } from "../terminal/terminal.ts";
 import type { HomeRow } from "./home-row.ts";
@@ -119,21 +119,13 @@ function rowCells(row: HomeRow, widths: Widths, nowMs: number): Piece[] {
     engine: { text: row.engine, style: "engine" },
     state: style === undefined ? { text: state } : { text: state, style },
     since: { text: sinceText(nowMs - row.sinceMs), style: "dim" },
-    tokens: { text: tokensText(row.tokens), style: "dim" },
+    tokens: { text: row.tokens === null ? "" : shortCount(row.tokens), style: "dim" },
     next: { text: row.next },
   });
 }
 
 function sinceText(ms: number): string {
   return ms < 1_000 ? "now" : formatDuration(ms).split(" ").slice(0, 2).join(" ").replace(/\.\d/, "");
-}
-
-/** `950`, `12k`, `3.4M` */
-export function tokensText(count: number | null): string {
-  if (count === null) return "";
-  if (count < 1_000) return String(count);
-  if (count < 999_500) return `${Math.round(count / 1_000)}k`;
-  return `${(count / 1_000_000).toFixed(1)}M`;
 }
 
 function previewTitle(state: HomeState, columns: number): string {

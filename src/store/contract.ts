@@ -4,6 +4,7 @@
  * Every method of `Store` is one transaction. `test/contracts/store.ts` holds the cases that every backend must pass. The
  * run directory is the truth for past events, the store for leases and pending decisions.
  */
+import type { Tokens } from "../core/events.ts";
 import type { Fault } from "../core/faults.ts";
 import type { Label } from "../core/label.ts";
 import type { RunLimit } from "../core/limit.ts";
@@ -92,6 +93,8 @@ export interface Store extends AsyncDisposable {
   attemptsSince(startedAt: string): Promise<readonly AttemptOfRun[]>;
   /** By run id: the limits that ended the last attempts of these runs. Others are absent. */
   limitsOf(runIds: readonly string[]): Promise<ReadonlyMap<string, RunLimit>>;
+  /** By run id: input, output and cost of all attempts together. Runs without any such figure are absent. */
+  tokensOf(runIds: readonly string[]): Promise<ReadonlyMap<string, Tokens>>;
 
   /**
    * Takes the lease, or returns its owner. `isAlive` judges the present owner inside the transaction's compare-and-set:

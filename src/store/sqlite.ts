@@ -27,6 +27,7 @@ export async function openSqliteStore(path: string, options: OpenOptions): Promi
     ...runLookUps(counting, options),
     ...runChanges(counting),
     ...attemptMethods(counting, options),
+    ...figures(counting),
     ...leaseMethods(connection),
     ...eventMethods(counting),
     ...documentMethods(counting, options),
@@ -147,7 +148,7 @@ const UPDATE_RUN = `UPDATE runs SET handle = :handle, engine = :engine, status =
   subject = :subject, name = :name, created_at = :created_at, updated_at = :updated_at, record = :record, sum = :sum
   WHERE run_id = :run_id`;
 
-type AttemptMethod = "createAttempt" | "saveAttempt" | "listAttempts" | "attemptsSince" | "limitsOf";
+type AttemptMethod = "createAttempt" | "saveAttempt" | "listAttempts" | "attemptsSince";
 
 function attemptMethods(connection: Counting, { onDamage }: OpenOptions): Pick<Store, AttemptMethod> {
   return {
@@ -180,16 +181,6 @@ function attemptMethods(connection: Counting, { onDamage }: OpenOptions): Pick<S
         valueOf(rows.readAttempt(row), `attempt ${String(row["n"])} of run ${runId}`, { runId }),
       );
     },
-    async limitsOf(runIds) {
-      const found = connection.read((sql) => sql.all(LIMITS, [JSON.stringify(runIds.map(rows.toColumn))]));
-      return new Map(
-        found.flatMap((row) => {
-          const read = rows.readAttempt(row);
-          const limit = read.wrong === undefined ? limitOf(read.value) : null;
-          return limit === null ? [] : [[rows.fromColumn(String(row["run_id"])), limit] as const];
-        }),
-      );
-    },
     async attemptsSince(startedAt) {
       const found = connection.read((sql) => sql.all(SINCE, [startedAt]));
       return found.flatMap((row) => {
@@ -214,7 +205,39 @@ const SINCE = `SELECT a.*, r.handle, r.engine FROM attempts a JOIN runs r USING 
   WHERE CASE WHEN json_valid(a.record) THEN json_extract(a.record, '$.startedAt') >= ? ELSE TRUE END
   ORDER BY r.created_at, a.run_id, a.n`;
 
+/** What lists show of the attempts of several runs at once. */
+function figures(connection: Counting): Pick<Store, "limitsOf" | "tokensOf"> {
+  return {
+    async limitsOf(runIds) {
+      const found = connection.read((sql) => sql.all(LIMITS, [JSON.stringify(runIds.map(rows.toColumn))]));
+      return new Map(
+        found.flatMap((row) => {
+          const read = rows.readAttempt(row);
+          const limit = read.wrong === undefined ? limitOf(read.value) : null;
+          return limit === null ? [] : [[rows.fromColumn(String(row["run_id"])), limit] as const];
+        }),
+      );
+    },
+    async tokensOf(runIds) {
+      const found = connection.read((sql) => sql.all(TOKENS, [JSON.stringify(runIds.map(rows.toColumn))]));
+      return new Map(
+        found.map((row) => {
+          const costUsd = row["cost"] === null ? {} : { costUsd: Number(row["cost"]) };
+          const tokens = { input: Number(row["input"]), output: Number(row["output"]), ...costUsd };
+          return [rows.fromColumn(String(row["run_id"])), tokens] as const;
+        }),
+      );
+    },
+  };
+}
+
 const LIMITS = `SELECT a.* FROM json_each(?) w JOIN attempts a ON a.run_id = w.value WHERE ${HIT_LIMIT}`;
+
+const TOKENS = `SELECT a.run_id, sum(json_extract(a.record, '$.tokens.input')) AS input,
+  sum(json_extract(a.record, '$.tokens.output')) AS output, sum(json_extract(a.record, '$.tokens.costUsd')) AS cost
+  FROM json_each(?) w JOIN attempts a ON a.run_id = w.value
+  WHERE CASE WHEN json_valid(a.record) THEN json_type(a.record, '$.tokens') = 'object' ELSE FALSE END
+  GROUP BY a.run_id`;
 
 const INSERT_ATTEMPT =
   "INSERT INTO attempts VALUES (:run_id, :n, :state, :record, :sum) ON CONFLICT (run_id, n)";

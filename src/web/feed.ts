@@ -75,13 +75,12 @@ export class Feed {
     const now = this.#core.deps.clock.mono();
     if (this.#busy || (stamp === this.#stamp && now - this.#lookedAt < ANYWAY_MS)) return;
     this.#busy = true;
-    const isFirst = this.#stamp === "";
     this.#stamp = stamp;
     this.#lookedAt = now;
     try {
       const change = await this.#look();
-      // Pages that begin to listen read the lists themselves.
-      if (!isFirst) for (const listener of this.#listeners) listener(change);
+      // The first look reports everything that it sees: a page read its lists a moment before it began to listen.
+      for (const listener of this.#listeners) listener(change);
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
       this.#core.deps.log.warn(`the index could not be read: ${error.message}`);

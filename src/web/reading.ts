@@ -236,6 +236,7 @@ export async function inbox(core: Core): Promise<JsonObject> {
 
 /** A live UI that asks a person. Its holder answers quickly or not at all. */
 async function waitingRow({ deps }: Core, run: RunRecord): Promise<readonly JsonObject[]> {
+  if ((await detailOf(deps, run))["interactive"] !== true) return [];
   try {
     await using link = await openHolder(deps, run);
     const activity = link?.observed().activity;

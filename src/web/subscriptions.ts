@@ -12,7 +12,8 @@ import { say } from "./socket.ts";
 const MOST_TOPICS = 32;
 /** Topics whose message only says that something changed. */
 const HINTS: readonly string[] = ["inbox", "agents", "batches", "usage"];
-const HINT_MS = 200;
+/** Leases are renewed all the time, which changes the index as well. */
+const HINT_MS = 500;
 
 export class Subscriptions {
   readonly #ws: WebSocket;

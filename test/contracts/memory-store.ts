@@ -1,6 +1,7 @@
 /** A store in memory for tests: the same verbs and answers as the SQLite one. It passes the same contract. */
 import { withLaterLabel } from "../../src/core/label.ts";
 import { limitOf, type RunLimit } from "../../src/core/limit.ts";
+import { sumTokens } from "../../src/core/tokens.ts";
 import type { AttemptRecord, RunRecord } from "../../src/core/records.ts";
 import { checkFence, decideLease, runLeaseKey, unknownRun, type LeaseState } from "../../src/store/lease.ts";
 import type { Document, RunFilter, Store, StoredEvent } from "../../src/store/store.ts";
@@ -132,7 +133,13 @@ function isLimited(memory: Memory, { runId, status }: RunRecord): boolean {
   return status !== "running" && lastLimit(memory, runId) !== null;
 }
 
-type AttemptVerb = "createAttempt" | "saveAttempt" | "listAttempts" | "attemptsSince" | "limitsOf";
+type AttemptVerb =
+  | "createAttempt"
+  | "saveAttempt"
+  | "listAttempts"
+  | "attemptsSince"
+  | "limitsOf"
+  | "tokensOf";
 
 function attemptVerbs(memory: Memory): Pick<Store, AttemptVerb> {
   const { runs, attempts, leases } = memory;
@@ -163,6 +170,17 @@ function attemptVerbs(memory: Memory): Pick<Store, AttemptVerb> {
         runIds.flatMap((runId) => {
           const limit = lastLimit(memory, runId);
           return limit === null ? [] : [[runId, limit] as const];
+        }),
+      );
+    },
+    async tokensOf(runIds) {
+      return new Map(
+        runIds.flatMap((runId) => {
+          const used = [...(attempts.get(runId)?.values() ?? [])].flatMap(({ tokens }) => tokens ?? []);
+          const [first, ...more] = used.map(({ input, output, costUsd }) =>
+            costUsd === undefined ? { input, output } : { input, output, costUsd },
+          );
+          return first === undefined ? [] : [[runId, more.reduce(sumTokens, first)] as const];
         }),
       );
     },

@@ -4,6 +4,7 @@
  * Knows only the interface. A case fails by throwing (`node:assert`), so any test runner can run it.
  */
 import assert from "node:assert/strict";
+import type { Tokens } from "../../src/core/events.ts";
 import type { RunRecord } from "../../src/core/records.ts";
 import { DOCUMENTS } from "./store-documents.ts";
 import { EVENTS, LEASES, SHARING } from "./store-leases.ts";
@@ -410,6 +411,21 @@ const ATTEMPTS: Cases = {
       listed.map(({ runId }) => runId),
       [limited.runId],
     );
+  },
+  "the tokens of a run are those of all its attempts": async (store) => {
+    const [priced, plain, none] = [runLike(1), runLike(2), runLike(3)];
+    await fill(store, [priced, plain, none]);
+    const used = (tokens: Tokens | null) => ({ state: "ended" as const, tokens });
+    await store.saveAttempt(attemptLike(priced, 1, used({ input: 5, output: 1, cached: 3, costUsd: 0.5 })));
+    await store.saveAttempt(attemptLike(priced, 2, used({ input: 7, output: 2 })));
+    await store.saveAttempt(attemptLike(plain, 1, used({ input: 1, output: 0 })));
+    await store.saveAttempt(attemptLike(plain, 2, used(null)));
+    await store.saveAttempt(attemptLike(none, 1, used(null)));
+    const found = await store.tokensOf([priced.runId, plain.runId, none.runId, "unknown"]);
+    assert.deepEqual([...found].toSorted(), [
+      [priced.runId, { input: 12, output: 3, costUsd: 0.5 }],
+      [plain.runId, { input: 1, output: 0 }],
+    ]);
   },
   "saving replaces one attempt, within the fence": async (store) => {
     const run = runLike(1);

@@ -269,8 +269,8 @@ describe.skipIf(!HAS_TMUX)("on a terminal, a conversation outside Reprise", () =
     using screen = new Screen(other, { name: "lost", cols: 160, rows: 30, env });
     screen.type(`reprise search oboe --everywhere; echo "ENDED $?"`);
     await screen.shows(/^❯ the oboe sonata/m);
-    for (const file of readdirSync(env.REPRISE_DEMO_HOME, { recursive: true, encoding: "utf8" }))
-      if (file.includes(session)) rmSync(join(env.REPRISE_DEMO_HOME, file), { recursive: true });
+    for (const name of readdirSync(env.REPRISE_DEMO_HOME, { recursive: true, encoding: "utf8" }))
+      if (name.includes(session)) rmSync(join(env.REPRISE_DEMO_HOME, name), { recursive: true });
     screen.key("Enter");
     const shown = await screen.shows(/^ENDED 3$/m);
     expect(shown.replaceAll("\n", " ")).toMatch(

@@ -65,6 +65,21 @@ test("a wrong group or period is a usage error that names what to type", async (
   expect((await box.run(["usage", "--since", "yesterday"])).code).toBe(2);
 });
 
+test("list and show have the totals of a run", async () => {
+  const { groups } = await box.json(["usage", "--by", "run"]);
+  const { key: handle, input, output } = groups[0];
+  const { runs } = await box.json<{ runs: Record<string, any>[] }>(["list"]);
+  expect(runs.find((run) => run["handle"] === handle)).toMatchObject({ tokens: { input, output } });
+  expect((await box.json(["show", handle]))["tokens"]).toMatchObject({ input, output });
+  expect((await box.run(["show", handle])).stdout).toMatch(
+    new RegExp(`^tokens +${input} in, ${output} out, \\$0\\.40$`, "m"),
+  );
+  const { stdout } = await box.run(["list", "--sort", "tokens"]);
+  expect(stdout).toMatch(/^HANDLE +ENGINE +STATUS +ATT +UPDATED +TOKENS +WHAT +WHERE\n/);
+  expect(stdout.split("\n")[1]).toMatch(new RegExp(`^${handle} .* ${input + output} +one `));
+  expect((await box.run(["list"])).stdout).not.toContain("TOKENS");
+});
+
 describe("a removed run", () => {
   const sums = async (...args: string[]): Promise<Record<string, any>> => {
     const { total, removed, limits } = await box.json(["usage", "--since", "0", ...args]);
