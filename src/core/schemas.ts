@@ -318,7 +318,7 @@ export const usedSchema = z.object({
 /** `start.json` of an attempt: the files of its checkout before the agent started. Paths have one character per byte. */
 export const startSchema = z.object({
   v: z.literal(1),
-  /** A git tree with all files that git did not ignore. Null: `why` there is none. */
+  /** A git tree with all files that git did not ignore. Null: Reprise has no tree, and `why` says why. */
   tree: z
     .string()
     .regex(/^[0-9a-f]{40,64}$/)

@@ -21,7 +21,7 @@ export interface ChangedFile {
   readonly from?: string;
   /** Git's modes at the start and now. Absent: the mode did not change. */
   readonly modes?: readonly [from: string, to: string];
-  /** Null: a binary file, or one whose content was not kept. */
+  /** Null: a binary file, or a file without kept content. */
   readonly added: number | null;
   readonly deleted: number | null;
 }
@@ -218,7 +218,7 @@ export function filesIn(listed: string, standIns: ReadonlySet<string>): readonly
       continue;
     }
     const [added = "-", deleted = "-", ...rest] = field.split("\t");
-    // A renamed file has its two names in fields of their own.
+    // The two names of a renamed file follow in separate fields.
     const path = rest.join("\t") === "" ? (fields[(at += 2)] ?? "") : rest.join("\t");
     const count = (digits: string) => (digits === "-" ? null : Number(digits));
     counts.set(path, [count(added), count(deleted)]);

@@ -109,7 +109,7 @@ export function filtersOff(listed: string): ReadonlyMap<string, OffFilter> {
   return new Map(found.filter(([, { clean, smudge }]) => clean || smudge));
 }
 
-/** Every filter off, whoever names it: git then stores files as they are. */
+/** Every filter off, even the user's: git then stores files as they are. */
 export function noFilters(listed: string): readonly Setting[] {
   const fields = listed.split("\0").filter((_, at) => at % 2 === 1);
   const names = new Set(fields.flatMap((field) => /^(filter\..+)\.\w+(?:\n|$)/.exec(field)?.[1] ?? []));

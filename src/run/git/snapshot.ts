@@ -17,7 +17,7 @@ import { capture, type CapturePlan, writeTree } from "./capture.ts";
 const PATIENCE_MS = 100;
 const TIMEOUT_MS = 20_000;
 /** After the agent's end, the command waits this long for it. */
-const LAST_MS = 2_000;
+const LAST_MS = 3_000;
 /** Of files that differ from the index, in all. */
 const MOST_BYTES = 64 << 20;
 const MOST_PATHS = 5_000;
@@ -143,7 +143,7 @@ function makePrivate(place: string): void {
 }
 
 export interface FoundStart {
-  /** Null: `why` there is none. */
+  /** Null: Reprise has no snapshot, and `why` says why. */
   readonly record: StartRecord | null;
   readonly objects: readonly string[];
   /** Null: the attempt was made by a version that took no snapshots. */
