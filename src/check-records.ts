@@ -13,6 +13,7 @@ import {
   receiptSchema,
   runSchema,
   scheduledSchema,
+  startSchema,
 } from "./core/schemas.ts";
 import { readBatch } from "./issues/metadata.ts";
 import { hasDuplicateKeys, isObject, type JsonObject, parseJson } from "./lib/json.ts";
@@ -24,6 +25,7 @@ const SCHEMAS: Readonly<Record<string, z.ZodType>> = {
   "label.json": labelSchema,
   "meta.json": attemptSchema,
   "receipt.json": receiptSchema,
+  "start.json": startSchema,
   "agent.json": agentSchema,
   ".session.json": Sidecar,
 };

@@ -42,6 +42,7 @@ const WRITERS: Readonly<Record<string, string>> = {
   "issues/batch-owner.ts": "runner.owner: under runner.lock",
   "reviews/sidecar.ts": "read again before each change; the turn that has the lease of the session's run",
   "run/engine-setup.ts": "versions.json: under shared.lock",
+  "run/git/capture.ts": "new files in an empty directory of one attempt or one command: that process",
   "run/attempt/job.ts": "an empty file of one attempt",
   "config-files.ts": "trusted.json: under shared.lock",
   "cli/config/set.ts": "a config file: one person's command, read and replaced at once",

@@ -34,7 +34,7 @@ export const command = defineCommand({
       reply({ handle: run.handle, ...changes }, "");
       return 0;
     }
-    if (!changes.exact) context.log.info(EARLIER);
+    for (const note of changes.notes) context.log.info(harmlessLine(note, 1_000));
     const lines = patch ? patchLines(context.terminal, changes) : statLines(context.terminal, changes);
     if (lines.length === 0) context.print("No file changed.");
     else await show(context, deps.processes, deps.env, lines);
@@ -42,16 +42,13 @@ export const command = defineCommand({
   },
 });
 
-const EARLIER =
-  "compared with the commit at the start; changes that were uncommitted then are included, ignored files are not";
-
 function statLines(terminal: Terminal, { files }: Changes): readonly string[] {
   if (files.length === 0) return [];
-  const rows = files.map(({ path, state, added, deleted }) => [
+  const rows = files.map(({ path, state, from, modes, added, deleted }) => [
     added === null ? "binary" : `+${added}`,
     deleted === null ? "" : `-${deleted}`,
-    state,
-    harmlessLine(path, 1_000),
+    modes === undefined ? state : `${state}, mode ${modes[0].slice(-3)} to ${modes[1].slice(-3)}`,
+    `${from === undefined ? "" : `${harmlessLine(from, 1_000)} => `}${harmlessLine(path, 1_000)}`,
   ]);
   return [...table(rows, widthLimit(terminal)), `${plural(files.length, "file")} changed`];
 }
@@ -60,7 +57,8 @@ function patchLines(terminal: Terminal, { patch }: Changes): readonly string[] {
   const lines = patch === "" ? [] : patch.replace(/\n$/, "").split("\n");
   return lines.map((line) => {
     const text = harmless(line);
-    if (/^(?:diff --git |index |--- |\+\+\+ )/.test(line)) return paint(terminal, "bold", text);
+    if (/^(?:diff --git |index |--- |\+\+\+ |old mode |new mode |similarity |rename )/.test(line))
+      return paint(terminal, "bold", text);
     if (line.startsWith("@@")) return paint(terminal, "cyan", text);
     if (line.startsWith("+")) return paint(terminal, "green", text);
     return line.startsWith("-") ? paint(terminal, "red", text) : text;

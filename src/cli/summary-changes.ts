@@ -1,7 +1,7 @@
-/** The changes of a run in a worktree, for its summary: files, and the commands to merge or discard them. */
+/** The changes of a run, for its summary: files and, for a worktree, the commands to merge or discard them. */
 import { join } from "node:path";
 import { Fault } from "../core/faults.ts";
-import type { RunRecord } from "../core/records.ts";
+import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
 import { shellWord } from "../lib/shell.ts";
@@ -9,18 +9,36 @@ import { changesOf } from "../run/changes.ts";
 import type { Deps } from "../run/run.ts";
 
 const MOST_NAMES = 5;
+/** A summary without changes is better than a late one. */
+const TIMEOUT_MS = 2_000;
 
-/** Empty: the run has no worktree, or git cannot compare it. The commands are typed in the user's own checkout. */
-export async function changeLines(deps: Deps, run: RunRecord): Promise<readonly string[]> {
-  if (run.launch.isolate !== "worktree") return [];
+/**
+ * A worktree since its base, any other folder since this attempt began. Empty: git cannot tell the agent's changes from
+ * earlier ones. The commands are typed in the user's own checkout.
+ */
+export async function changeLines(
+  deps: Deps,
+  run: RunRecord,
+  attempt: AttemptRecord,
+): Promise<readonly string[]> {
+  const isWorktree = run.launch.isolate === "worktree";
+  const since = isWorktree ? 1 : attempt.n;
   try {
-    const { files } = await changesOf(deps, run, { patch: false });
-    if (files.length === 0) return ["changes  no file changed"];
+    const { files, exact } = await changesOf(deps, run, {
+      attempt: since,
+      patch: false,
+      timeoutMs: TIMEOUT_MS,
+    });
+    if (!exact) return [];
+    if (files.length === 0) return isWorktree ? ["changes  no file changed"] : [];
     const names = files.slice(0, MOST_NAMES).map(({ path }) => harmlessLine(path, 60));
     const more = files.length > MOST_NAMES ? ", …" : "";
+    const diff = `reprise diff ${run.handle}${since === 1 ? "" : ` --attempt ${since}`}`;
+    const changes = `changes  ${plural(files.length, "file")}: ${names.join(", ")}${more}   (${diff})`;
+    if (!isWorktree) return [changes];
     const at = shellWord(join(run.runDirectory, "worktree"));
     return [
-      `changes  ${plural(files.length, "file")}: ${names.join(", ")}${more}   (reprise diff ${run.handle})`,
+      changes,
       `commit   git -C ${at} add -A && git -C ${at} commit`,
       `merge    git merge "$(git -C ${at} rev-parse HEAD)"`,
       `discard  reprise rm --discard-work ${run.handle}`,

@@ -29,7 +29,7 @@ export async function finishAttempt(
       {
         offer: await result.offer(),
         parent: await result.parentOffer(),
-        changes: await changesIn(deps, result.run),
+        changes: await changesIn(deps, result),
       },
       view,
     );
@@ -39,9 +39,10 @@ export async function finishAttempt(
   return result.exitCode;
 }
 
-async function changesIn(deps: Deps, run: RunRecord): Promise<readonly string[]> {
-  if (run.launch.isolate !== "worktree") return [];
-  return (await import("./summary-changes.ts")).changeLines(deps, run);
+async function changesIn(deps: Deps, { run, attempt, compared }: AttemptResult): Promise<readonly string[]> {
+  if (attempt.startedFrom === undefined) return [];
+  await compared;
+  return (await import("./summary-changes.ts")).changeLines(deps, run, attempt);
 }
 
 export function printDryRun(context: Context, options: ViewOptions, plan: DryRun): number {
@@ -95,7 +96,7 @@ function toJson(result: AttemptResult, offer: ResumeOffer, text: string) {
 interface Offers {
   readonly offer: ResumeOffer;
   readonly parent: ParentOffer | null;
-  /** Lines about the changes of a worktree. */
+  /** Lines about changed files. */
   readonly changes: readonly string[];
 }
 

@@ -75,7 +75,7 @@ export interface ToolOptions {
   /** How output becomes text. latin1 keeps one character per byte, for names and files that may not be UTF-8. */
   readonly encoding?: "utf8" | "latin1";
   /** Written to its stdin, which is then closed. Absent: stdin is empty. */
-  readonly stdin?: string;
+  readonly stdin?: string | Uint8Array;
   /** Ends the program with all its children. */
   readonly signal?: AbortSignal;
 }

@@ -10,6 +10,7 @@ import type {
   receiptSchema,
   RecordOf,
   runSchema,
+  startSchema,
   usedSchema,
 } from "./schemas.ts";
 
@@ -50,3 +51,6 @@ export type Life = NonNullable<ProcessIdentity["life"]>;
 
 /** Proof of a resume, `receipt.json` in the attempt. */
 export type Receipt = RecordOf<typeof receiptSchema>;
+
+/** The files of an attempt's checkout before the agent started, `start.json` in the attempt. */
+export type StartRecord = RecordOf<typeof startSchema>;

@@ -2,7 +2,15 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { z } from "zod";
-import { agentSchema, attemptSchema, labelSchema, receiptSchema, runSchema, usedSchema } from "./schemas.ts";
+import {
+  agentSchema,
+  attemptSchema,
+  labelSchema,
+  receiptSchema,
+  runSchema,
+  startSchema,
+  usedSchema,
+} from "./schemas.ts";
 
 interface Shape {
   readonly properties?: Readonly<Record<string, Shape>>;
@@ -32,6 +40,7 @@ test("test/golden/keys.json lists every stored key", () => {
     "label.json": labelSchema,
     "meta.json": attemptSchema,
     "receipt.json": receiptSchema,
+    "start.json": startSchema,
     "agent.json": agentSchema,
     "removed-usage.jsonl": usedSchema,
   };

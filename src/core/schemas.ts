@@ -315,6 +315,23 @@ export const usedSchema = z.object({
   limit: z.object({ kind: z.enum(["rate_limited", "quota"]), resetsAt: z.string().nullable() }).nullable(),
 });
 
+/** `start.json` of an attempt: the files of its checkout before the agent started. Paths have one character per byte. */
+export const startSchema = z.object({
+  v: z.literal(1),
+  /** A git tree with all files that git did not ignore. Null: Reprise has no tree, and `why` says why. */
+  tree: z
+    .string()
+    .regex(/^[0-9a-f]{40,64}$/)
+    .nullable(),
+  why: z.exactOptional(z.string()),
+  /** Files in the tree by their size and time only. */
+  standIns: texts,
+  /** How long the agent had been at work when all files were read. Absent: it had not started, or had changed nothing. */
+  lateMs: z.exactOptional(count),
+  /** Files that the agent may have changed before that. The tree has them as they were in the index. */
+  unsure: z.exactOptional(texts),
+});
+
 /** The entries that answer a trigger, in order. */
 const entries = z.array(
   z.object({

@@ -22,7 +22,7 @@ export interface ChildSpec {
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
   /** Written to stdin, which is then closed. Null: stdin is empty, or the terminal of an interactive child. */
-  readonly stdin: string | null;
+  readonly stdin: string | Uint8Array | null;
   /** Keeps stdin open after that, for `write` and `closeInput`. Only without a terminal. */
   readonly keepInput?: true;
   /** Set in the environment, where `findMarked` and `endTree` look for it. Absent: not marked. */

@@ -1,22 +1,27 @@
 /**
  * What changed in a run's folder since an attempt began, by git. Writes nothing into the repository: a temporary index
- * and object directory outside it hold what git needs to see untracked files.
+ * and object directory outside it hold the folder as it is now.
  */
-import { copyFileSync, rmSync, statSync, utimesSync } from "node:fs";
-import { join, resolve } from "node:path";
-import { isErrno } from "../core/errno.ts";
+import { existsSync, rmSync } from "node:fs";
+import { join } from "node:path";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import { makeDirectory, temporaryPath } from "../state/files.ts";
 import { isDirectory, spelled } from "../state/places.ts";
 import type { Deps } from "./deps.ts";
 import { type Git, type GitOptions, MOST_LISTED, openGit } from "./git.ts";
+import { capture, type CapturePlan, isFileAt, LARGE_BYTES, writeTree } from "./git/capture.ts";
+import { type FoundStart, findStart, isFresh } from "./git/snapshot.ts";
 
 export interface ChangedFile {
   /** Relative to the top of the checkout. Untrusted text. */
   readonly path: string;
-  readonly state: "added" | "deleted" | "changed";
-  /** Null: a binary or a large file. */
+  readonly state: "added" | "deleted" | "changed" | "renamed";
+  /** Of a renamed file: its path at the start. Untrusted text. */
+  readonly from?: string;
+  /** Git's modes at the start and now. Absent: the mode did not change. */
+  readonly modes?: readonly [from: string, to: string];
+  /** Null: a binary file, or a file without kept content. */
   readonly added: number | null;
   readonly deleted: number | null;
 }
@@ -26,36 +31,58 @@ export interface Changes {
   readonly top: string;
   /** The commit that was checked out at the start. Null: there was none. */
   readonly commit: string | null;
-  /** True: the folder was a new worktree, so every change is the run's. Else earlier uncommitted changes are included. */
+  /** True: nothing that was uncommitted at the start is included. */
   readonly exact: boolean;
   readonly files: readonly ChangedFile[];
+  /** What the comparison includes or leaves out, one sentence each. Untrusted text. */
+  readonly notes: readonly string[];
   /** Empty unless asked for. Untrusted text. */
   readonly patch: string;
 }
 
-/** Larger files are named, and their content is not compared line by line. */
-const LARGE = "core.bigFileThreshold=8m";
+const TIMEOUT_MS = 60_000;
 
-export async function changesOf(
-  deps: Deps,
-  run: RunRecord,
-  wanted: { readonly attempt?: number; readonly patch: boolean },
-): Promise<Changes> {
+interface Wanted {
+  readonly attempt?: number;
+  readonly patch: boolean;
+  /** For each question to git. */
+  readonly timeoutMs?: number;
+}
+
+export async function changesOf(deps: Deps, run: RunRecord, wanted: Wanted): Promise<Changes> {
   const attempt = await attemptFor(deps, run, wanted.attempt);
   const from = attempt.startedFrom;
   if (from === undefined) throw notComparable(run, "was in no git repository that Reprise could read");
   if (!isDirectory(from.top)) throw notComparable(run, "is gone");
   const git = await openGit(deps, from.top);
+  const start = isFresh(run, attempt) ? null : await findStart(run, attempt);
   const place = temporaryPath(deps.state.root);
   makeDirectory(place);
   try {
-    const options = await prepare(git, from.top, place);
-    const base = from.commit ?? (await emptyTree(git, options));
-    const diff = (...how: string[]) => compare(git, [...how, base], options, run);
-    const files = filesIn(await diff("--name-status", "-z"), await diff("--numstat", "-z"));
-    const patch = wanted.patch ? Buffer.from(await diff("--patch"), "latin1").toString() : "";
-    const exact = run.launch.isolate === "worktree" && attempt.n === 1;
-    return { attempt: attempt.n, top: from.top, commit: from.commit, exact, files, patch };
+    const bases = [start?.record?.tree ?? null, from.commit] as const;
+    const look = async (name: string, also: readonly string[]) => {
+      makeDirectory(join(place, name));
+      const now = await captureNow(
+        git,
+        { top: from.top, place: join(place, name), also, timeoutMs: wanted.timeoutMs ?? TIMEOUT_MS },
+        start,
+      );
+      return { now, sides: await compareAny(git, now, bases, { run, ...wanted }) };
+    };
+    const first = await look("now", []);
+    // A rule that came later may make git ignore a file that counted at the start.
+    const hidden = stillThere(from.top, first.sides.listed);
+    const { now, sides } = hidden.length === 0 ? first : await look("again", hidden);
+    const standIns = new Set([...(start?.record?.standIns ?? []), ...now.standIns]);
+    const known = { attempt: attempt.n, top: from.top, commit: from.commit };
+    const used = sides.skipped === 0 ? start : DAMAGED;
+    return {
+      ...known,
+      exact: used === null || (used.record !== null && used.record.lateMs === undefined),
+      files: filesIn(sides.listed, standIns),
+      notes: notesOn(from.top, used, standIns),
+      patch: Buffer.from(sides.patch, "latin1").toString(),
+    };
   } finally {
     rmSync(place, { recursive: true, force: true });
   }
@@ -79,41 +106,73 @@ function notComparable({ handle, cwd }: RunRecord, why: string): Fault {
   );
 }
 
-/** A copy of the index in which untracked files count as added, and a place for the objects that git writes for that. */
-async function prepare(git: Git, top: string, place: string): Promise<GitOptions> {
-  const asked = await git(["rev-parse", "--git-path", "index", "--git-path", "objects"]);
-  const [index = "", objects = ""] = asked.stdout.split("\n").map((path) => resolve(top, path));
-  const copy = join(place, "index");
-  try {
-    copyFileSync(index, copy);
-    // Git trusts a file's time only if the file is older than the index. A newer copy would hide a change of the same size
-    // that was made in the second in which the index was written.
-    const seconds = Math.floor(statSync(index).mtimeMs / 1_000);
-    utimesSync(copy, seconds, seconds);
-  } catch (error) {
-    // A repository without commits may have no index.
-    if (!isErrno(error, "ENOENT")) throw error;
-  }
-  makeDirectory(join(place, "objects"));
-  const env = {
-    GIT_INDEX_FILE: copy,
-    GIT_OBJECT_DIRECTORY: join(place, "objects"),
-    GIT_ALTERNATE_OBJECT_DIRECTORIES: quotedPath(objects),
-  };
-  const options: GitOptions = { env, encoding: "latin1", maxBytes: MOST_LISTED };
-  // An unreadable file must not hide the others.
-  await git(["add", "--intent-to-add", "--ignore-errors", "--", ":/"], options);
-  return options;
+interface Now {
+  readonly tree: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly standIns: readonly string[];
 }
 
-/** A colon separates paths in this variable, unless the path is quoted as in C. */
-function quotedPath(path: string): string {
-  return `"${path.replaceAll(/["\\]/g, String.raw`\$&`).replaceAll("\n", String.raw`\n`)}"`;
+async function captureNow(
+  git: Git,
+  given: Pick<CapturePlan, "top" | "place" | "also" | "timeoutMs">,
+  start: FoundStart | null,
+): Promise<Now> {
+  const plan: CapturePlan = {
+    ...given,
+    objects: start?.objects ?? [],
+    room: Infinity,
+    mostPaths: Infinity,
+    standIns: new Set(start?.record?.standIns),
+    // Whatever happens meanwhile belongs to the time after the start.
+    changingSince: () => null,
+  };
+  const captured = await capture(git, plan);
+  return { ...captured, tree: await writeTree(git, plan, captured) };
+}
+
+/** Files that the list calls deleted or renamed, and that exist. */
+function stillThere(top: string, listed: string): readonly string[] {
+  const gone = [...listed.matchAll(/(?:^|\0):\d+ \d+ \S+ \S+ [DR]\d*\0([^\0]+)/g)].map(
+    ([, path = ""]) => path,
+  );
+  return gone.filter((path) => isFileAt(top, path));
+}
+
+interface Sides {
+  readonly listed: string;
+  readonly patch: string;
+  /** How many of the bases git could not read. */
+  readonly skipped: number;
+}
+
+/** Compares with the first base that there is. The last one is the commit; null: there was none. */
+async function compareAny(
+  git: Git,
+  { tree, env }: Now,
+  [first, commit]: readonly [snapshot: string | null, commit: string | null],
+  { run, patch }: { readonly run: RunRecord; readonly patch: boolean },
+): Promise<Sides> {
+  const options: GitOptions = { env, encoding: "latin1", maxBytes: MOST_LISTED, timeoutMs: TIMEOUT_MS };
+  const sides = async (base: string, skipped: number): Promise<Sides> => ({
+    listed: await compare(git, ["--raw", "--numstat", "-z", base, tree], options, run),
+    patch: patch ? await compare(git, ["--patch", base, tree], options, run) : "",
+    skipped,
+  });
+  if (first !== null) {
+    try {
+      return await sides(first, 0);
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error;
+    }
+  }
+  return sides(commit ?? (await emptyTree(git, options)), first === null ? 0 : 1);
 }
 
 async function emptyTree(git: Git, options: GitOptions): Promise<string> {
   return (await git(["hash-object", "-t", "tree", "-w", "--stdin"], options)).stdout.trim();
 }
+
+const FIXED = "diff-tree -r -M --full-index --no-ext-diff --no-textconv --no-color".split(" ");
 
 async function compare(
   git: Git,
@@ -121,8 +180,8 @@ async function compare(
   options: GitOptions,
   { handle }: RunRecord,
 ): Promise<string> {
-  const fixed = ["--no-ext-diff", "--no-textconv", "--no-color", "--no-renames", "--ignore-submodules=dirty"];
-  const asked = await git(["-c", LARGE, "diff", ...fixed, ...args, "--"], options);
+  const large = `core.bigFileThreshold=${LARGE_BYTES}`;
+  const asked = await git(["-c", large, ...FIXED, ...args, "--"], options);
   if (asked.code === 0) return asked.stdout;
   const why = Buffer.from(asked.stderr, "latin1").toString().slice(0, 400).trim();
   throw new Fault("cwd_invalid", `git could not compare the folder of run ${handle}: ${why}`, {
@@ -130,23 +189,74 @@ async function compare(
   });
 }
 
-const STATES: Readonly<Record<string, ChangedFile["state"]>> = { A: "added", D: "deleted" };
+const STATES: Readonly<Record<string, ChangedFile["state"]>> = { A: "added", D: "deleted", R: "renamed" };
 
-/** Both lists name every file once; bytes are characters. */
-function filesIn(named: string, counted: string): readonly ChangedFile[] {
+/** What `diff-tree --raw --numstat -z` prints: every file once with its modes and once with its lines. Bytes are characters. */
+export function filesIn(listed: string, standIns: ReadonlySet<string>): readonly ChangedFile[] {
+  const fields = listed.split("\0");
+  const files: (ChangedFile & { readonly bytes: string })[] = [];
   const counts = new Map<string, readonly [number | null, number | null]>();
-  for (const entry of counted.split("\0").filter(Boolean)) {
-    const [added = "-", deleted = "-", ...path] = entry.split("\t");
-    const count = (text: string) => (text === "-" ? null : Number(text));
-    counts.set(path.join("\t"), [count(added), count(deleted)]);
+  const text = (bytes: string) => spelled(Buffer.from(bytes, "latin1"));
+  for (let at = 0; at < fields.length - 1; at += 1) {
+    const field = fields[at] ?? "";
+    const raw = /^:(\d+) (\d+) \S+ \S+ ([A-Z])/.exec(field);
+    if (raw !== null) {
+      const [, oldMode = "", newMode = "", letter = ""] = raw;
+      const state = STATES[letter] ?? "changed";
+      const old = fields[(at += 1)] ?? "";
+      const bytes = state === "renamed" ? (fields[(at += 1)] ?? "") : old;
+      const hasModes = oldMode !== newMode && state !== "added" && state !== "deleted";
+      files.push({
+        bytes,
+        path: text(bytes),
+        state,
+        ...(state === "renamed" ? { from: text(old) } : {}),
+        ...(hasModes ? { modes: [oldMode, newMode] as const } : {}),
+        added: null,
+        deleted: null,
+      });
+      continue;
+    }
+    const [added = "-", deleted = "-", ...rest] = field.split("\t");
+    // The two names of a renamed file follow in separate fields.
+    const path = rest.join("\t") === "" ? (fields[(at += 2)] ?? "") : rest.join("\t");
+    const count = (digits: string) => (digits === "-" ? null : Number(digits));
+    counts.set(path, [count(added), count(deleted)]);
   }
-  const fields = named.split("\0");
-  const files: ChangedFile[] = [];
-  for (let at = 0; at + 1 < fields.length; at += 2) {
-    const [letter = "", path = ""] = fields.slice(at, at + 2);
-    const [added, deleted] = counts.get(path) ?? [null, null];
-    const state = STATES[letter] ?? "changed";
-    files.push({ path: spelled(Buffer.from(path, "latin1")), state, added, deleted });
+  return files.map(({ bytes, ...file }) => {
+    const [added, deleted] = standIns.has(bytes) ? [null, null] : (counts.get(bytes) ?? [null, null]);
+    return { ...file, added, deleted };
+  });
+}
+
+const DAMAGED: FoundStart = { record: null, objects: [], why: "git cannot read it any more" };
+
+const EARLIER =
+  "compared with the commit at the start; changes that were uncommitted then are included, ignored files are not";
+
+function notesOn(top: string, start: FoundStart | null, standIns: ReadonlySet<string>): readonly string[] {
+  const notes: string[] = [];
+  if (start !== null && start.record === null)
+    notes.push(...(start.why === null ? [] : [`there is no snapshot of the start: ${start.why}`]), EARLIER);
+  const { lateMs, unsure = [] } = start?.record ?? {};
+  if (lateMs !== undefined) {
+    const named = unsure.length === 0 ? "" : ` Earlier changes may be included of: ${names(unsure)}`;
+    notes.push(
+      `the agent had been at work for ${lateMs} ms when Reprise had read the folder; changes in that time may be missing.${named}`,
+    );
   }
-  return files;
+  if (standIns.size > 0)
+    notes.push(
+      `compared without content, files by size and time, repositories by commit: ${names([...standIns])}`,
+    );
+  if (existsSync(join(top, ".gitmodules")))
+    notes.push("of submodules, only the commit is compared, not the files in them");
+  return notes;
+}
+
+const MOST_NAMES = 5;
+
+function names(paths: readonly string[]): string {
+  const shown = paths.slice(0, MOST_NAMES).map((path) => spelled(Buffer.from(path, "latin1")));
+  return `${shown.join(", ")}${paths.length > MOST_NAMES ? ", …" : ""}`;
 }

@@ -44,14 +44,11 @@ const USER_VARIABLES = [
 export async function openGit(deps: Deps, cwd: string, env: GitOptions["env"] = {}): Promise<Git> {
   const program = deps.processes.resolveProgram("git", deps.env);
   if (program === null)
-    throw new Fault(
-      "platform_unsupported",
-      "A worktree needs git, which is not installed. Install git, then try again.",
-    );
+    throw new Fault("platform_unsupported", "git is not installed. Install git, then try again.");
   assertOwnPlace(deps, cwd);
   const base: Record<string, string> = { ...baseVariables(deps.env), PWD: cwd, ...env };
   const run: RunAt = (at, args, options = {}) => {
-    const { env: more = {}, timeoutMs = TIMEOUT_MS, encoding = "utf8", stdin, maxBytes } = options;
+    const { env: more = {}, timeoutMs = TIMEOUT_MS, encoding = "utf8", stdin, maxBytes, signal } = options;
     return deps.processes.runTool(program, ["-C", at, ...args], {
       cwd: at,
       env: { ...base, ...more },
@@ -59,6 +56,7 @@ export async function openGit(deps: Deps, cwd: string, env: GitOptions["env"] = 
       encoding,
       ...(maxBytes === undefined ? {} : { maxBytes }),
       ...(stdin === undefined ? {} : { stdin }),
+      ...(signal === undefined ? {} : { signal }),
     });
   };
   if (env["GIT_DIR"] === undefined) Object.assign(base, await pinnedPlace(run, cwd));

@@ -241,7 +241,7 @@ function syncParent(path: string): void {
 const NOTICE = `This is the state directory of Reprise, for you alone.
 
 RAW, EXACT, MAY HOLD SECRETS: runs/*/attempts/*/pty-output.log, stdout.log and stderr.log (what agents printed),
-runs/*/escrow (copies of engines' conversations), the same in trash/* (removed runs, kept for 30 days), reviews/*.jsonl (messages to and from Codex), reviews/cache and
+runs/*/escrow (copies of engines' conversations), runs/*/attempts/*/start (your uncommitted files before an agent started), the same in trash/* (removed runs, kept for 30 days), reviews/*.jsonl (messages to and from Codex), reviews/cache and
 issues/cache (what GitHub answered), demo/sessions (conversations of the demo agent).
 
 To share a run, use \`reprise export\` or \`reprise logs --redacted\`.

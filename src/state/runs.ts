@@ -14,7 +14,7 @@ import { Fault } from "../core/faults.ts";
 import { isRunId } from "../core/ids.ts";
 import { type Label, labelOf, withLaterLabel } from "../core/label.ts";
 import { placedAt } from "../core/placed.ts";
-import type { AttemptRecord, Receipt, RunRecord } from "../core/records.ts";
+import type { AttemptRecord, Receipt, RunRecord, StartRecord } from "../core/records.ts";
 import type * as Schemas from "../core/schemas.ts";
 import type { RecordOf } from "../core/schemas.ts";
 import type { AgentRecord } from "../core/supervision.ts";
@@ -32,6 +32,7 @@ import {
   syncDirectory,
   temporaryPath,
   writeAtomic,
+  writeAtomicAsync,
 } from "./files.ts";
 import { assertNoMounts } from "./mounts.ts";
 import type { StateDir } from "./directory.ts";
@@ -247,6 +248,16 @@ export function saveReceipt(runDirectory: string, receipt: Receipt, redact: Reda
 /** Null: the attempt was not a resume, or ended before there was anything to prove. */
 export async function loadReceipt(runDirectory: string, n: number): Promise<Receipt | null> {
   return await load(join(attemptDir(runDirectory, n), "receipt.json"), "receiptSchema");
+}
+
+/** The caller has checked the attempt's directory. Written while the agent works, so it blocks nothing. */
+export async function saveStart(attemptDirectory: string, start: StartRecord): Promise<void> {
+  await writeAtomicAsync(join(attemptDirectory, "start.json"), `${JSON.stringify(start)}\n`);
+}
+
+/** Null: Reprise took no snapshot, or has not finished it. */
+export async function loadStart(attemptDirectory: string): Promise<StartRecord | null> {
+  return await load(join(attemptDirectory, "start.json"), "startSchema");
 }
 
 export function saveAgentFile(runDirectory: string, agent: AgentRecord, redact: Redact = LOOKS_SECRET): void {

@@ -1,10 +1,18 @@
 /** `reprise diff` in real git repositories: what `docs/cli.md` promises. */
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { mkdirSync, readdirSync, readFileSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { Sandbox } from "./sandbox.ts";
+import { collect, Sandbox, until } from "./sandbox.ts";
 
 let box: Sandbox;
 beforeEach(() => {
@@ -73,7 +81,7 @@ test("commits, uncommitted and untracked files are shown, and the repository is 
   expect(shown.stdout).toContain("\n+more\n");
   expect(shown.stdout).toContain("\n+/etc/passwd\n");
   expect(shown.stdout).not.toMatch(/[\u001b\u0007]/);
-  expect(shown.stderr).toContain("changes that were uncommitted then are included");
+  expect(shown.stderr).toMatch(/^reprise: compared without content, .*: large\.bin\n$/);
   const stat = await box.run(["diff", handle, "--stat"]);
   expect(stat.stdout).toMatch(/^\+1 +-0 +changed +a\.txt$/m);
   expect(stat.stdout).toMatch(/\n5 files changed\n$/);
@@ -152,4 +160,98 @@ test("no program that the repository names is run", async () => {
 test("a folder outside git is refused with the reason", async () => {
   const refused = await box.run(["diff", await start()]);
   expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining("`reprise diff` needs git")]);
+});
+
+test("changes from before the start are not the agent's, and a start does not touch the repository", async () => {
+  git("init", "-q");
+  commit({ "a.txt": "one\n", "b.txt": "two\n", "c.txt": "three\n" });
+  writeFileSync(join(box.cwd, "a.txt"), "one\nmine\n");
+  writeFileSync(join(box.cwd, "mine.txt"), "mine\n");
+  writeFileSync(join(box.cwd, "b.txt"), "staged\n");
+  git("add", "b.txt");
+  execFileSync("rm", [join(box.cwd, "c.txt")]);
+  const before = repositoryState();
+  const started = await box.run(["start", "demo", "hello @@write:agent.txt"]);
+  expect(started.code).toBe(0);
+  expect(repositoryState()).toBe(before);
+  const handle = /^handle {3}(\w+)/m.exec(started.stderr)?.[1] ?? "";
+  expect(await changed(handle)).toEqual({ "agent.txt": "added 1 0" });
+  writeFileSync(join(box.cwd, "a.txt"), "one\nmine\nlater\n");
+  const shown = await box.run(["diff", handle]);
+  expect(shown.stdout).toMatch(/^ mine\n\+later$/m);
+  expect(shown.stdout).not.toContain("+mine");
+  const { runDirectory } = await box.json(["show", handle]);
+  expect(await box.json(["rm", handle])).toMatchObject({ ok: true });
+  expect(existsSync(runDirectory)).toBe(false);
+});
+
+test("the summary names the files that the agent changed", async () => {
+  git("init", "-q");
+  commit({ "a.txt": "one\n" });
+  writeFileSync(join(box.cwd, "mine.txt"), "mine\n");
+  // On a slow machine the snapshot may be under way when the agent starts.
+  const ready = `ls '${box.state}'/runs/*/attempts/1/start.json >/dev/null 2>&1`;
+  box.program(
+    "gemini",
+    `[ "$1" = --version ] && exec echo 1; until ${ready}; do sleep 0.1; done; echo x >agent.txt`,
+  );
+  const { stderr } = await box.run(["start", "gemini", "hello"]);
+  expect(stderr).toMatch(/^changes {2}1 file: agent\.txt {3}\(reprise diff \w{8}\)$/m);
+});
+
+/** Git that hangs while it lists the files for a snapshot. */
+function slowGit(): string {
+  const mark = join(box.root, "listing");
+  const real = execFileSync("sh", ["-c", "command -v git"], { encoding: "utf8" }).trim();
+  box.program("git", `case "$*" in *"ls-files -t"*) : >'${mark}'; exec sleep 60;; esac; exec '${real}' "$@"`);
+  return mark;
+}
+
+const INCLUDED = "changes that were uncommitted then are included";
+
+test("a slow git does not keep the agent from working, and diff says that there is no snapshot", async () => {
+  git("init", "-q");
+  commit({ "a.txt": "one\n" });
+  writeFileSync(join(box.cwd, "mine.txt"), "mine\n");
+  slowGit();
+  const handle = await start();
+  execFileSync("rm", [join(box.bin, "git")]);
+  const { stdout, stderr } = await box.run(["diff", handle, "--stat"]);
+  expect(stderr).toContain("no snapshot of the start: the agent ended before Reprise had read the folder");
+  expect(stderr).toContain(INCLUDED);
+  expect(stdout).toContain("mine.txt");
+});
+
+test("a run can be resumed after kill -9 during the snapshot, and diff names the gap", async () => {
+  git("init", "-q");
+  commit({ "a.txt": "one\n" });
+  const mark = slowGit();
+  const child = box.spawn(["start", "demo", "hello @@hang"]);
+  const ended = collect(child);
+  await until(
+    "the agent hangs",
+    () => existsSync(mark) && box.journalEntries().some(({ event }) => event === "hang"),
+  );
+  child.kill("SIGKILL");
+  await ended;
+  execFileSync("rm", [join(box.bin, "git")]);
+  const handle = box.runDirectories()[0]?.slice(-8) ?? "";
+  expect((await box.run(["resume", handle, "go on"])).code).toBe(0);
+  writeFileSync(join(box.cwd, "b.txt"), "two\n");
+  const first = await box.run(["diff", handle, "--stat"]);
+  expect(first.stderr).toMatch(/no snapshot of the start: it was not finished, because Reprise was killed/);
+  expect(await changed(handle, "--attempt", "2")).toEqual({ "b.txt": "added 1 0" });
+});
+
+test("without git a run works, and diff says that git is missing", async () => {
+  git("init", "-q");
+  commit({ "a.txt": "one\n" });
+  const env = { PATH: box.bin };
+  const { handle } = await box.json(["start", "demo", "hello"], { env });
+  const refused = await box.run(["diff", handle], { env });
+  expect([refused.code, refused.stderr]).toEqual([
+    expect.any(Number),
+    expect.stringContaining("git is not installed"),
+  ]);
+  expect((await box.run(["diff", handle])).stderr).toContain(INCLUDED);
 });

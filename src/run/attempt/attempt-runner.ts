@@ -8,6 +8,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { removeQuietly } from "../../state/files.ts";
 import { agentLock, attemptDir } from "../../state/runs.ts";
 import { openTape, type Tape } from "../../state/tape.ts";
+import type { AttemptRecord } from "../../core/records.ts";
 import type { Exit, SeenEvent, Stream } from "../../core/events.ts";
 import { Fault } from "../../core/faults.ts";
 import type { TerminalSize } from "../../lib/terminal-state.ts";
@@ -26,6 +27,7 @@ import {
   type Watch,
   withHooks,
 } from "./job.ts";
+import type { StartSnapshot } from "../git/snapshot.ts";
 import { lastWords } from "../launch.ts";
 import { Ledger } from "./ledger.ts";
 import { Observer } from "./observer.ts";
@@ -42,6 +44,7 @@ const VERSION_PATIENCE_MS = 1_000;
 
 export async function runAttempt(deps: Deps, job: Job, watch: Watch): Promise<AttemptEnd> {
   const attempt = intendedAttempt(deps, job);
+  const snapshot = openedSnapshot(deps, job, attempt);
   // A directory with unsafe ownership or permissions is refused before anything is recorded.
   const directory = attemptDir(job.run.runDirectory, attempt.n);
   // The row is the idempotency key: the process that writes (run, n) first runs it (I1, I8). A crash from here on leaves a
@@ -62,11 +65,26 @@ export async function runAttempt(deps: Deps, job: Job, watch: Watch): Promise<At
   if (attempt.terminal !== undefined) tape.resized(attempt.terminal);
   const watched = withHooks(job, attempt.n);
   try {
-    return await new LiveAttempt(deps, watched, watch, { ledger, tape }).run();
+    const end = await new LiveAttempt(deps, watched, watch, { ledger, tape, snapshot }).run();
+    return { ...end, compared: snapshot.then((one) => one?.settled()) };
   } finally {
     // The tape has the output of the hooks, redacted.
     if (watched.hooksFile !== undefined) removeQuietly(watched.hooksFile);
   }
+}
+
+/** Loads nothing for a folder outside git. */
+async function openedSnapshot(deps: Deps, job: Job, attempt: AttemptRecord): Promise<StartSnapshot | null> {
+  if (attempt.startedFrom === undefined) return null;
+  return (await import("../git/snapshot.ts")).openSnapshot(deps, job.run, attempt);
+}
+
+type LiveEnd = Omit<AttemptEnd, "compared">;
+
+interface Records {
+  readonly ledger: Ledger;
+  readonly tape: Tape;
+  readonly snapshot: Promise<StartSnapshot | null>;
 }
 
 class LiveAttempt {
@@ -75,6 +93,7 @@ class LiveAttempt {
   readonly #watch: Watch;
   readonly #ledger: Ledger;
   readonly #tape: Tape;
+  readonly #snapshot: Promise<StartSnapshot | null>;
   readonly #witness: Witness;
   readonly #start: StartTurn;
   readonly #turn: Turn;
@@ -93,13 +112,14 @@ class LiveAttempt {
   /** Leases that are being taken: an agent may end before it has the lease of its session. */
   readonly #locks: Promise<void>[] = [];
 
-  constructor(deps: Deps, job: Job, watch: Watch, records: { ledger: Ledger; tape: Tape }) {
+  constructor(deps: Deps, job: Job, watch: Watch, records: Records) {
     this.#deps = deps;
     this.#job = job;
     this.#watch = watch;
     this.#ledger = records.ledger;
     this.#tape = records.tape;
     this.#size = records.ledger.attempt.terminal ?? null;
+    this.#snapshot = records.snapshot;
     this.#witness = new Witness(deps, job, records.ledger);
     this.#start = new StartTurn(deps, job);
     this.#turn = new Turn(job);
@@ -115,7 +135,7 @@ class LiveAttempt {
         : new Observer(deps, job, records.ledger, (observed) => watch.activity?.(observed));
   }
 
-  async run(): Promise<AttemptEnd> {
+  async run(): Promise<LiveEnd> {
     this.#watch.onStop((request) => this.#stopRequested(request));
     this.#job.onLeaseLost(() =>
       this.#end({ by: "storage", what: "another process took over this run" }, "terminate"),
@@ -130,7 +150,9 @@ class LiveAttempt {
     }
   }
 
-  async #runAgent(): Promise<AttemptEnd> {
+  async #runAgent(): Promise<LiveEnd> {
+    const { runDirectory } = this.#ledger.run;
+    await (await this.#snapshot)?.take(attemptDir(runDirectory, this.#ledger.attempt.n));
     // A stop request from before the agent existed: no agent is started.
     if (this.#stop !== null) return this.#finish(NO_EXIT);
     this.#watchdog.restart();
@@ -323,7 +345,7 @@ class LiveAttempt {
     });
   }
 
-  async #finish(exit: Exit): Promise<AttemptEnd> {
+  async #finish(exit: Exit): Promise<LiveEnd> {
     this.#keeper.stop();
     if (this.#job.interactive || this.#ledger.attempt.reported.length === 0) await this.#findSession(true);
     const bytes = await this.#closeTape();

@@ -38,6 +38,8 @@ export interface AttemptResult {
   offer(): Promise<ResumeOffer>;
   /** For a fork: the command that leads to the parent's conversation. Null: not a fork. */
   parentOffer(): Promise<ParentOffer | null>;
+  /** Resolves when `changesOf` can compare the folder with the attempt's start, as far as it ever can. */
+  readonly compared: Promise<void>;
   /** Copies the engine's session into the run and releases the leases. Await it after the summary is shown. */
   finish(): Promise<void>;
 }
@@ -89,8 +91,10 @@ export async function makeAttempt(deps: Deps, watch: Watch, plan: AttemptPlan): 
     exitCode: outcome === null ? 70 : exitCodeFor(outcome, held.stop),
     offer: () => offerFor(deps, held.run),
     parentOffer: () => parentOffer(deps, held.run),
+    compared: held.compared,
     finish: async () => {
       await held.copied;
+      await held.compared;
       const after = await takeEscrow(deps, setup, { run: held.run, fence: hold.fence });
       for (const warning of copiesLeft(setup.engine, run, after)) deps.log.warn(warning);
       await orWarn(deps, "the lease was not released; it ends with this process", () => hold.release());

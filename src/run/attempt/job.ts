@@ -119,6 +119,8 @@ export interface AttemptEnd {
   readonly wrote: boolean;
   /** Resolves when no copy of the session is being made any more. The last one is made after the agent's end. */
   readonly copied: Promise<void>;
+  /** Resolves when the snapshot of the folder at the start is complete or given up. */
+  readonly compared: Promise<void>;
 }
 
 /** Recorded before anything is started (I1). */

@@ -11,12 +11,35 @@ export interface CheckedOut {
   readonly commit: string | null;
 }
 
+export interface GitFiles {
+  /** The index of this checkout, which may not exist yet. */
+  readonly index: string;
+  readonly objects: string;
+}
+
+/** Where git keeps the index and the objects of the checkout with this top. */
+export function gitFilesAt(top: string): GitFiles | null {
+  const gitDir = gitDirAt(top);
+  return gitDir === null
+    ? null
+    : { index: join(gitDir, "index"), objects: join(commonOf(gitDir), "objects") };
+}
+
+function gitDirAt(top: string): string | null {
+  const link = join(top, ".git");
+  const named = /^gitdir: (.+)\n?$/.exec(readSmallText(link) ?? "")?.[1];
+  return named === undefined ? link : realPath(resolve(top, named));
+}
+
+/** What worktrees of one repository share. */
+function commonOf(gitDir: string): string {
+  return resolve(gitDir, readSmallText(join(gitDir, "commondir"))?.trim() ?? "");
+}
+
 /** Null: the directory is in no repository, or only git can tell (reftable, a branch that is a link to another). */
 export function checkedOutAt(directory: string): CheckedOut | null {
   for (let top = directory; ; top = dirname(top)) {
-    const link = join(top, ".git");
-    const named = /^gitdir: (.+)\n?$/.exec(readSmallText(link) ?? "")?.[1];
-    const gitDir = named === undefined ? link : realPath(resolve(top, named));
+    const gitDir = gitDirAt(top);
     const head = gitDir === null ? null : readSmallText(join(gitDir, "HEAD"))?.trim();
     if (gitDir !== null && head !== null && head !== undefined) {
       const commit = commitOf(gitDir, head);
@@ -31,7 +54,7 @@ function commitOf(gitDir: string, head: string): string | null | undefined {
   if (ID.test(head)) return head;
   const ref = /^ref: (refs\/(?!heads\/\.invalid$).+)$/.exec(head)?.[1];
   if (ref === undefined || ref.split("/").includes("..")) return undefined;
-  const common = resolve(gitDir, readSmallText(join(gitDir, "commondir"))?.trim() ?? "");
+  const common = commonOf(gitDir);
   const loose = readSmallText(join(common, ref))?.trim();
   if (loose !== undefined) return ID.test(loose) ? loose : undefined;
   const packed = readSmallText(join(common, "packed-refs"));

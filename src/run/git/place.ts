@@ -9,12 +9,16 @@ import { kindAt } from "../../state/tree.ts";
 import type { ToolResult } from "../../core/deps.ts";
 import { Fault } from "../../core/faults.ts";
 import type { Deps } from "../deps.ts";
-import { FIXED, overrides, type Setting, settingsEnv, withoutScope } from "./settings.ts";
+import { FIXED, noFilters, overrides, type Setting, settingsEnv, withoutScope } from "./settings.ts";
 
 export interface GitOptions {
   readonly env?: Readonly<Record<string, string>>;
-  readonly stdin?: string;
+  readonly stdin?: string | Uint8Array;
   readonly timeoutMs?: number;
+  /** Ends git. The questions about its settings before it are short and go on. */
+  readonly signal?: AbortSignal;
+  /** `off`: not even the user's own filters run. They are slow, and may store something in the repository (LFS). */
+  readonly filters?: "off";
   readonly maxBytes?: number;
   readonly encoding?: "utf8" | "latin1";
 }
@@ -75,7 +79,7 @@ function gitDirectoryAt(directory: string): string | null {
 
 /** Questions for which git looks at no submodule's files. For all others it may run `git status` in each that is checked out. */
 const SHALLOW = new Set(
-  "cat-file check-attr check-ignore commit-tree config diff-tree for-each-ref ls-files ls-tree merge-base read-tree remote rev-list rev-parse symbolic-ref update-index update-ref worktree write-tree".split(
+  "cat-file check-attr check-ignore commit-tree config diff-tree for-each-ref hash-object ls-files ls-tree merge-base read-tree remote rev-list rev-parse symbolic-ref update-index update-ref worktree write-tree".split(
     " ",
   ),
 );
@@ -107,7 +111,12 @@ export class SettingsJudge {
   }
 
   /** What git must be told for this question. */
-  async overridesFor(args: readonly string[], { env = {} }: GitOptions): Promise<readonly Setting[]> {
+  async overridesFor(args: readonly string[], options: GitOptions): Promise<readonly Setting[]> {
+    const judged = await this.#judged(args, options);
+    return options.filters === "off" ? [...judged, ...noFilters(this.listed)] : judged;
+  }
+
+  async #judged(args: readonly string[], { env = {} }: GitOptions): Promise<readonly Setting[]> {
     const head = this.#headNow();
     if (head === null || head !== this.#head) await this.look();
     const command = args.find((arg, at) => arg !== "-c" && args[at - 1] !== "-c") ?? "";

@@ -109,6 +109,18 @@ export function filtersOff(listed: string): ReadonlyMap<string, OffFilter> {
   return new Map(found.filter(([, { clean, smudge }]) => clean || smudge));
 }
 
+/** Every filter off, even the user's: git then stores files as they are. */
+export function noFilters(listed: string): readonly Setting[] {
+  const fields = listed.split("\0").filter((_, at) => at % 2 === 1);
+  const names = new Set(fields.flatMap((field) => /^(filter\..+)\.\w+(?:\n|$)/.exec(field)?.[1] ?? []));
+  return [...names].flatMap((name) => [
+    [`${name}.clean`, ""] as const,
+    [`${name}.smudge`, ""] as const,
+    [`${name}.process`, ""] as const,
+    [`${name}.required`, "false"] as const,
+  ]);
+}
+
 export function settingsEnv(settings: readonly Setting[]): Record<string, string> {
   const env: Record<string, string> = { GIT_CONFIG_COUNT: String(settings.length) };
   for (const [at, [key, value]] of settings.entries()) {
