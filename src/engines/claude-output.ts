@@ -176,7 +176,7 @@ function said(
   });
 }
 
-function detailOf(input: JsonObject | undefined): string | undefined {
+export function detailOf(input: JsonObject | undefined): string | undefined {
   for (const key of ["command", "file_path", "path", "pattern", "url", "query", "description"]) {
     const value = stringIn(input, key);
     if (value !== undefined) return value.slice(0, 200);

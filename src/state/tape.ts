@@ -9,7 +9,8 @@ import { closeSync, constants, fdatasync, fstatSync, openSync, readSync } from "
 import { join } from "node:path";
 import { promisify } from "node:util";
 import type { Clock } from "../core/deps.ts";
-import type { SeenEvent, Stream } from "../core/events.ts";
+import type { EngineEvent, SeenEvent, Stream } from "../core/events.ts";
+import { bounded } from "../lib/bounded.ts";
 import { type Redact, redactValue } from "../lib/secrets.ts";
 import type { TerminalSize } from "../lib/terminal-state.ts";
 import { isOurs, notOurs, storageFault, syncDirectory, writeFully } from "./files.ts";
@@ -41,6 +42,20 @@ interface Part {
 export interface TapeOptions {
   readonly redact: Redact;
   readonly clock: Clock;
+}
+
+const MAX_OUTPUT = 4 * 1024;
+const MAX_MESSAGE = 64 * 1024;
+
+/** An event as it is kept: a long result of a tool and a long message are cut, after their secrets were removed. */
+export function boundedEvent<E extends EngineEvent>(event: E): E {
+  const isTool = event.type === "tool" && event.output !== undefined;
+  const text = isTool ? event.output : event.type === "message" ? event.text : undefined;
+  if (text === undefined) return event;
+  const { text: kept, cut } = bounded(text, isTool ? MAX_OUTPUT : MAX_MESSAGE);
+  if (cut === 0) return event;
+  const before = event.type === "tool" || event.type === "message" ? (event.cut ?? 0) : 0;
+  return { ...event, [isTool ? "output" : "text"]: kept, cut: before + cut };
 }
 
 /** Creates every file of the attempt, so that even a silent attempt leaves a complete set. */
