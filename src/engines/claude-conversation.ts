@@ -1,7 +1,7 @@
 /** The conversation in a transcript of Claude Code: one record per line. Seen in 2.1.197 and 2.1.325. */
 import { outputOf } from "../lib/bounded.ts";
 import { arrayIn, fieldIn, type JsonObject, objectIn, parseObject, stringIn } from "../lib/json.ts";
-import { detailOf } from "./claude-output.ts";
+import { detailOf, resultText, wordsIn } from "./claude-output.ts";
 import type { SaidEvent } from "./session-store.ts";
 
 const TOOL_FIELDS = ["command", "file_path", "path", "pattern", "query", "url", "description"];
@@ -52,22 +52,6 @@ function resultIn(part: unknown): readonly SaidEvent[] {
   if (stringIn(part, "type") !== "tool_result" || id === undefined) return [];
   const ok = fieldIn(part, "is_error") !== true;
   return [{ event: { type: "tool", state: "ended", id, name: "tool", ok, ...outputOf(resultText(part)) } }];
-}
-
-/** Also for the output of a turn, where a result has the same form. */
-export function resultText(part: unknown): string | undefined {
-  const content = fieldIn(part, "content");
-  if (typeof content === "string") return content;
-  const words = arrayIn(part, "content")
-    .map(wordsIn)
-    .filter((text) => text !== "");
-  return words.length === 0 ? undefined : words.join("\n");
-}
-
-function wordsIn(part: unknown): string {
-  const type = stringIn(part, "type");
-  if (type === "text") return stringIn(part, "text") ?? "";
-  return type === "image" || type === "document" ? `[${type}]` : "";
 }
 
 /** One line per part of an answer. A sub-agent's words are for the agent; an API error is not the model's. */

@@ -127,9 +127,22 @@ export class Tape implements AsyncDisposable {
     let text = "";
     for (const { event, stream, line } of seen) {
       if (event.type === "unknown") this.#unknown += event.lines ?? 1;
-      else text += `${JSON.stringify({ t, stream, line, ...redactValue(event, this.#options.redact) })}\n`;
+      else text += `${JSON.stringify({ t, stream, line, ...this.#kept(event) })}\n`;
     }
     if (text !== "") this.#append({ log: "events", data: Buffer.from(text) });
+  }
+
+  /** A message to the agent, before it gets the message. `opening`: the attempt begins with it. */
+  said(text: string, opening: boolean): void {
+    const event = { type: "message", text, ...(opening ? { opening } : {}) } as const;
+    this.#append({
+      log: "events",
+      data: Buffer.from(`${JSON.stringify({ t: this.#elapsed(), ...this.#kept(event) })}\n`),
+    });
+  }
+
+  #kept(event: EngineEvent): EngineEvent {
+    return boundedEvent(redactValue(event, this.#options.redact));
   }
 
   /** The size of the terminal from here on, for a replay. Written with the next times of arrival. */
