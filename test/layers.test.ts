@@ -103,7 +103,7 @@ const MOST_FILES: Record<string, number> = {
   reviews: 17,
   run: 29,
   state: 18,
-  supervisor: 24,
+  supervisor: 25,
   web: 21,
 };
 
