@@ -89,21 +89,21 @@ const DOORS: Record<string, RegExp> = {
   // Pipelines, and the client of the daemon.
   supervisor: /^(supervisor|daemon-client|pipelines)\.ts$/,
   // One door per purpose. Selecting runs and asking git load no engine and no driver.
-  run: /^(run|select|label|here|inspect|clean|engine-setup|engine-access|git|changes)\.ts$/,
+  run: /^(run|select|label|here|inspect|clean|conversation-reader|engine-setup|engine-access|git|changes)\.ts$/,
 };
 
 /** Files that a folder may have without those of its sub-folders, 16 by default: a command or an engine each, and the deepest module. */
 const MOST_FILES: Record<string, number> = {
   core: 20,
-  lib: 18,
+  lib: 19,
   cli: 83,
   certify: 24,
-  engines: 34,
+  engines: 38,
   issues: 36,
   reviews: 17,
   run: 29,
   state: 18,
-  supervisor: 24,
+  supervisor: 25,
   web: 21,
 };
 

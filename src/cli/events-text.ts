@@ -50,6 +50,7 @@ export function eventFrom(found: JsonObject): EngineEvent | null {
   };
   const fits = {
     text: () => has("text"),
+    message: () => has("text"),
     tool: () => has("name", "state") && optional("detail"),
     retry: () => troubled() && (found["delayMs"] === undefined || numberIn(found, "delayMs") !== undefined),
     notice: () => has("message"),
@@ -60,7 +61,15 @@ export function eventFrom(found: JsonObject): EngineEvent | null {
   return found as unknown as EngineEvent;
 }
 
-/** One line for everything except assistant text. Null: not worth one. */
+/** A message as people know it from mail. */
+export function asked(text: string): string {
+  return text
+    .split("\n")
+    .map((line) => `> ${harmlessLine(line)}`)
+    .join("\n");
+}
+
+/** One line for everything except assistant text and messages. Null: not worth one. */
 function describe(terminal: Terminal, event: Exclude<EngineEvent, { type: "text" }>): string | null {
   const width = Math.max(20, terminal.columns - 4);
   switch (event.type) {
@@ -89,6 +98,9 @@ function describe(terminal: Terminal, event: Exclude<EngineEvent, { type: "text"
         "red",
         `✗ ${harmlessLine(event.trouble?.message ?? `turn ${event.result}`, width)}`,
       );
+    // The header of the attempt has the message with which it began.
+    case "message":
+      return event.opening === true ? null : paint(terminal, "dim", asked(event.text));
     case "usage":
     case "session":
     case "session_changed":

@@ -157,6 +157,8 @@ function describe(event: EngineEvent): string {
       return "turn started";
     case "text":
       return `text${event.delta === true ? " (continued)" : ""}: ${harmlessLine(event.text, 100)}`;
+    case "message":
+      return `message: ${harmlessLine(event.text, 100)}`;
     case "tool":
       return `tool ${event.state}: ${harmlessLine(event.name, 60)} ${harmlessLine(event.detail ?? "", 100)}`.trimEnd();
     case "retry":

@@ -197,7 +197,9 @@ async function partsIn(
     if (!(error instanceof Fault)) throw error;
     leftOut.push(`Attempt ${n} has no log that can be read.`);
   }
-  if (output.trim() === "") return partsOf(events);
+  // What an engine's session says was never redacted before, just as its output.
+  const isSession = record?.interactive === true && events.length > 0;
+  if (output.trim() === "" && !isSession) return partsOf(events);
   const why = !options.logs
     ? "--no-logs"
     : unknown.length > 0
@@ -205,7 +207,7 @@ async function partsIn(
       : record === null
         ? UNRECORDED
         : null;
-  if (why === null) return [{ type: "output", text: output.trimEnd() }];
+  if (why === null) return isSession ? partsOf(events) : [{ type: "output", text: output.trimEnd() }];
   leftOut.push(`Attempt ${n}: its output was left out: ${why}`);
   return [];
 }

@@ -16,9 +16,10 @@ import { type JsonObject, parseObject, stringIn } from "../lib/json.ts";
 import { LineSplitter } from "../lib/lines.ts";
 import { type Redact, redactValue } from "../lib/secrets.ts";
 import type { Deps } from "../run/run.ts";
+import { readConversation } from "../run/conversation-reader.ts";
 import { selectRun } from "../run/select.ts";
 import { paint, type Terminal } from "./context.ts";
-import { eventFrom, EventText } from "./events-text.ts";
+import { asked, eventFrom, EventText } from "./events-text.ts";
 import { plainText, renderScreen } from "./plain.ts";
 import { redactedText } from "./redacted.ts";
 
@@ -106,8 +107,7 @@ function headerOf({ terminal, n, isFirst }: Reading, record: AttemptRecord | nul
     ...(record === null ? [] : [record.kind, harmlessLine(record.startedAt, 40)]),
     howItEnded(record),
   ];
-  const asked = (record?.message ?? "").split("\n").map((line) => `> ${harmlessLine(line)}`);
-  const message = record === null || record.message === null ? [] : asked;
+  const message = record === null || record.message === null ? [] : asked(record.message).split("\n");
   return [
     `${isFirst ? "" : "\n"}${paint(terminal, "bold", facts.join(" · "))}`,
     ...message.map((line) => paint(terminal, "dim", line)),
@@ -137,13 +137,24 @@ async function hasEnded({ deps, found, n, ended }: TranscriptSource): Promise<bo
   return now.status !== "running" || now.attempts > n;
 }
 
-/** Events as recorded, or text as events. Ends with the attempt. */
+/**
+ * Events as recorded, the conversation of an ended UI from its session, or else the text that was printed as events.
+ * Ends with the attempt. Only printed text has no `t`.
+ */
 export async function* itemsOf(
   source: TranscriptSource,
-  record: Pick<AttemptRecord, "interactive"> | null,
+  record: (Pick<AttemptRecord, "interactive"> & Partial<AttemptRecord>) | null,
   isLive: boolean,
 ): AsyncGenerator<JsonObject> {
   const { terminal } = source;
+  if (record?.interactive === true && !isLive) {
+    let found = false;
+    for await (const item of saidDuring(source, record)) {
+      found = true;
+      yield item;
+    }
+    if (found) return;
+  }
   if (record?.interactive !== true && (await isUnderstood(source, isLive))) {
     const lines = new LineSplitter(MAX_EVENT);
     for await (const chunk of bytesOf(source, "events", isLive)) yield* objectsIn(lines.push(chunk));
@@ -154,6 +165,35 @@ export async function* itemsOf(
   const isScreen = record?.interactive === true && !isLive;
   for await (const text of isScreen ? renderScreen(bytes, terminal) : plainText(bytes))
     yield { type: "text", text, delta: true };
+}
+
+/** Nothing: the session cannot be read, or nobody said anything in this attempt. */
+async function* saidDuring(
+  { deps, found, n }: TranscriptSource,
+  { message = null, startedAt = "" }: Partial<AttemptRecord>,
+): AsyncGenerator<JsonObject> {
+  const startedMs = Date.parse(startedAt);
+  let isFirst = true;
+  let from: string | undefined;
+  for (;;) {
+    const part = await readConversation(deps, found, from === undefined ? {} : { from });
+    if (part.source === "events") return;
+    for (const { event, atMs, attempt } of part.events) {
+      if ((attempt ?? (atMs === null ? 1 : null)) !== n) continue;
+      const isOpening =
+        isFirst && event.type === "message" && message !== null && begins(event.text, message);
+      isFirst &&= event.type !== "message";
+      const t = atMs === null || Number.isNaN(startedMs) ? 0 : atMs - startedMs;
+      yield { t, ...event, ...(isOpening ? { opening: true } : {}) };
+    }
+    if (!part.more) return;
+    from = part.next;
+  }
+}
+
+/** The record of an attempt has the beginning of a long message. */
+function begins(text: string, recorded: string): boolean {
+  return text.trim().startsWith(recorded.replace(/…$/, "").trim());
 }
 
 /** Skips a line that a crash cut off (I9). */

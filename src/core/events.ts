@@ -24,6 +24,8 @@ export type EngineEvent =
   | { readonly type: "turn_started" }
   /** Assistant text. A `delta` continues the text before it without a line break. */
   | { readonly type: "text"; readonly text: string; readonly delta?: true }
+  /** What somebody said to the agent. `opening`: the attempt began with it. `cut`: characters that were left out. */
+  | { readonly type: "message"; readonly text: string; readonly opening?: true; readonly cut?: number }
   | {
       readonly type: "tool";
       readonly state: "started" | "ended";
@@ -33,6 +35,10 @@ export type EngineEvent =
       /** One line: the command or the file. Untrusted text. */
       readonly detail?: string;
       readonly ok?: boolean;
+      /** Of an ended call: what it returned, as far as the engine shows it. Untrusted text. */
+      readonly output?: string;
+      /** Characters left out of `output`, where it has a line with an ellipsis. Absent: none. */
+      readonly cut?: number;
     }
   /** The engine retries on its own. `delayMs` is the announced delay; absent: the engine announced none. */
   | { readonly type: "retry"; readonly trouble: Trouble; readonly delayMs?: number }

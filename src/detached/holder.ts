@@ -144,6 +144,7 @@ export class HeldAttempt implements Watch {
       },
       bracketedPaste: () => this.#modes.bracketedPaste,
       personTypedAt: () => this.#personTypedAt,
+      sending: (message) => this.#controls?.sending(message) ?? false,
       write: (keys) => this.#controls?.write(Buffer.from(keys)),
       tookUp: async (message, typedAtMs) => (await this.#controls?.tookUp(message, typedAtMs)) ?? null,
     });

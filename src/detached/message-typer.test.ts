@@ -24,6 +24,12 @@ class Ui implements TypingHost {
   }
   bracketedPaste = () => this.paste;
   personTypedAt = () => this.typedAt;
+  recorded: string[] = [];
+  records = true;
+  sending(message: string): boolean {
+    this.recorded.push(`${message} after ${this.typed.length} writes`);
+    return this.records;
+  }
   write(keys: string): void {
     this.typed.push(keys);
     this.onWrite(keys);
@@ -38,6 +44,15 @@ function ui(changes: Partial<Ui> = {}): Ui {
 }
 
 const trouble = { kind: "rate_limited", message: "later" } as const;
+
+test("the typist records a message before it types, and types nothing that cannot be recorded", async () => {
+  const agent = ui();
+  expect(await new MessageTyper(agent).send("hello")).toEqual({ sent: "ok" });
+  expect(agent.recorded).toEqual(["hello after 0 writes"]);
+  const full = ui({ records: false });
+  expect(await new MessageTyper(full).send("hello")).toMatchObject({ sent: "refused" });
+  expect(full.typed).toEqual([]);
+});
 
 test("the typist clears a draft, pastes the message and presses Enter once", async () => {
   const one = ui();

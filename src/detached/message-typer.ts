@@ -21,6 +21,8 @@ export interface TypingHost {
   bracketedPaste(): boolean;
   /** When a person last typed here, on the monotonic clock. Null: never. */
   personTypedAt(): number | null;
+  /** The message is about to be typed. False: it must not be. */
+  sending(message: string): boolean;
   write(keys: string): void;
   /** Null: the engine cannot tell. */
   tookUp(message: string, typedAtMs: number): Promise<boolean | null>;
@@ -67,6 +69,7 @@ export class MessageTyper {
     if (refusal !== null) return { sent: "refused", why: refusal };
     const typedAtMs = this.#host.clock.now();
     this.#typedAtMs = typedAtMs;
+    if (!this.#host.sending(given.text)) return { sent: "refused", why: "the message cannot be recorded" };
     this.#host.write(CLEAR);
     this.#host.write(keysFor(given.text, this.#host.bracketedPaste()));
     await sleep(BEFORE_ENTER_MS);

@@ -21,7 +21,14 @@ import { type AgentHooks, EventBatch, LADDER, type LiveAgent, Tail } from "./age
 export { type LiveAgent, TAIL_BYTES } from "./agent.ts";
 export { type DialogueHooks, openDialogue } from "./app-server.ts";
 export { runsUnmarked, writtenBy } from "../process/process.ts";
-export { restoreFile, sessionFiles, sessionFilesWith, setAside, watchFolder } from "./session-files.ts";
+export {
+  linesFrom,
+  restoreFile,
+  sessionFiles,
+  sessionFilesWith,
+  setAside,
+  watchFolder,
+} from "./session-files.ts";
 export { Typed } from "./typed.ts";
 
 export interface AgentOptions {

@@ -147,6 +147,49 @@ async function lines(path: string, from: number, bytes: number): Promise<NewLine
   }
 }
 
+export interface LinesFrom {
+  /** Without line breaks. */
+  readonly lines: readonly string[];
+  /** Where the next look begins: after the last whole line. */
+  readonly next: number;
+  readonly size: number;
+  /** A line was longer than the limit and left out. */
+  readonly cut: boolean;
+}
+
+/** A line that is longer than this is left out. */
+const MAX_LINE = 8 * 1024 * 1024;
+
+/** Whole lines from the byte `from` on, about `bytes` of them, oldest first. Null: unreadable. */
+export async function linesFrom(path: string, from: number, bytes: number): Promise<LinesFrom | null> {
+  try {
+    await using file = await opened(path, constants.O_RDONLY);
+    const { size } = await file.stat();
+    const buffer = await read(file, from, Math.min(bytes, Math.max(0, size - from)));
+    const end = buffer.lastIndexOf(0x0a) + 1;
+    if (end > 0 || buffer.length < bytes) {
+      const whole = end === 0 ? [] : buffer.toString("utf8", 0, end - 1).split("\n");
+      return { lines: whole, next: from + end, size, cut: false };
+    }
+    const line = bytes >= MAX_LINE ? null : await linesFrom(path, from, MAX_LINE);
+    if (line !== null) return line;
+    return { lines: [], next: await nextLine(file, from + buffer.length), size, cut: true };
+  } catch {
+    return null;
+  }
+}
+
+/** Where the line at this place ends. Without an end, the end of the file. */
+async function nextLine(file: FileHandle, from: number): Promise<number> {
+  for (let at = from; ;) {
+    const chunk = await read(file, at, 1024 * 1024);
+    const end = chunk.indexOf(0x0a);
+    if (end !== -1) return at + end + 1;
+    if (chunk.length === 0) return at;
+    at += chunk.length;
+  }
+}
+
 async function read(file: FileHandle, start: number, bytes: number): Promise<Buffer> {
   const buffer = Buffer.alloc(Math.max(0, bytes));
   let length = 0;

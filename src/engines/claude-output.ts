@@ -1,8 +1,10 @@
 /** Parses Claude Code's output with `--output-format stream-json` or `json`, line by line. */
 import type { EngineEvent, Tokens, Trouble } from "../core/events.ts";
 import { believable, moment } from "../core/reset-time.ts";
+import { outputOf } from "../lib/bounded.ts";
 import {
   arrayIn,
+  fieldIn,
   hasDuplicateKeys,
   isObject,
   type JsonObject,
@@ -176,7 +178,7 @@ function said(
   });
 }
 
-function detailOf(input: JsonObject | undefined): string | undefined {
+export function detailOf(input: JsonObject | undefined): string | undefined {
   for (const key of ["command", "file_path", "path", "pattern", "url", "query", "description"]) {
     const value = stringIn(input, key);
     if (value !== undefined) return value.slice(0, 200);
@@ -191,8 +193,23 @@ function answered(line: JsonObject, tools: Map<string, string>): readonly Engine
     const id = stringIn(block, "tool_use_id");
     if (stringIn(block, "type") !== "tool_result" || id === undefined) return [];
     const ok = !(isObject(block) && block["is_error"] === true);
-    return [{ type: "tool", state: "ended", id, name: tools.get(id) ?? "tool", ok }];
+    const output = outputOf(resultText(block));
+    return [{ type: "tool", state: "ended", id, name: tools.get(id) ?? "tool", ok, ...output }];
   });
+}
+
+/** Transcripts have results of tools in the same form. */
+export function resultText(part: unknown): string | undefined {
+  const content = fieldIn(part, "content");
+  if (typeof content === "string") return content;
+  const words = arrayIn(part, "content").map(wordsIn);
+  return words.length === 0 ? undefined : words.filter((text) => text !== "").join("\n");
+}
+
+export function wordsIn(part: unknown): string {
+  const type = stringIn(part, "type");
+  if (type === "text") return stringIn(part, "text") ?? "";
+  return type === "image" || type === "document" ? `[${type}]` : "";
 }
 
 /** Reported with every answer; relevant only if the request was refused. Extra usage continues despite the limit. */

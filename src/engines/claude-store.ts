@@ -3,7 +3,7 @@
  * processes in `sessions/<pid>.json`.
  */
 import { basename, join, relative } from "node:path";
-import { arrayIn, numberIn, objectIn, parseObject, stringIn } from "../lib/json.ts";
+import { numberIn, objectIn, parseObject, stringIn } from "../lib/json.ts";
 import {
   type FoundSession,
   type HolderHint,
@@ -11,7 +11,6 @@ import {
   OPENING_CHARACTERS,
   type SessionFiles,
   type SessionPlace,
-  type SessionWords,
 } from "./session-store.ts";
 
 /** Attachments before the first message are large: a one-turn transcript has about 134 KB. */
@@ -205,25 +204,4 @@ function userText(record: unknown): string | null {
   const first: unknown = Array.isArray(content) ? content[0] : undefined;
   const text = (typeof content === "string" ? content : (stringIn(first, "text") ?? "")).trim();
   return text === "" || text.startsWith("<") ? null : text.slice(0, OPENING_CHARACTERS);
-}
-
-const TOOL_FIELDS = ["command", "file_path", "path", "pattern", "query", "url", "description"];
-
-/** Messages, answers and tool calls in one line of a transcript. Results of tools are left out. */
-export function claudeWords(line: string): readonly SessionWords[] {
-  const [record] = messagesIn(line);
-  if (record === undefined) return [];
-  const at = stringIn(record, "timestamp");
-  const when = at === undefined ? {} : { at };
-  const asked = userText(record);
-  if (asked !== null) return [{ kind: "message", text: asked, ...when }];
-  if (stringIn(record, "type") !== "assistant") return [];
-  return arrayIn(objectIn(record, "message"), "content").flatMap((part): SessionWords[] => {
-    const text = stringIn(part, "text");
-    if (text !== undefined) return [{ kind: "answer", text, ...when }];
-    if (stringIn(part, "type") !== "tool_use") return [];
-    const given = objectIn(part, "input");
-    const details = TOOL_FIELDS.flatMap((name) => stringIn(given, name) ?? []);
-    return [{ kind: "tool", text: [stringIn(part, "name") ?? "", ...details].join(" "), ...when }];
-  });
 }

@@ -5,13 +5,8 @@ import { afterDashes, withMessage, override, splitForResume } from "./attempt-op
 import { CLAUDE_RIGHTS, claudeGrammar as grammar } from "./claude-options.ts";
 import { claudeReader, failureIn } from "./claude-output.ts";
 import { claudeActivity, claudeTookUp, HOOKS, hooksFor } from "./claude-live.ts";
-import {
-  claudeHolders,
-  claudeWords,
-  listTranscripts,
-  locateTranscript,
-  registryEntry,
-} from "./claude-store.ts";
+import { claudeSaid } from "./claude-conversation.ts";
+import { claudeHolders, listTranscripts, locateTranscript, registryEntry } from "./claude-store.ts";
 import { type AttemptRequest, type Command, type Engine, SILENT } from "./engine.ts";
 import {
   assertComplete,
@@ -86,7 +81,7 @@ export const claude: Engine = {
 
   locate: locateTranscript,
   sessions: listTranscripts,
-  words: claudeWords,
+  said: claudeSaid,
   holders: claudeHolders,
   liveSession: async (agent, where, files) => (await registryEntry(agent, where, files))?.session ?? null,
   activity: claudeActivity,

@@ -3,8 +3,17 @@
  * docs/engines/codex.md
  */
 import type { EngineEvent, Exit, Tokens, Trouble } from "../core/events.ts";
+import { outputOf } from "../lib/bounded.ts";
 import { plain } from "../lib/harmless.ts";
-import { hasDuplicateKeys, type JsonObject, numberIn, objectIn, parseObject, stringIn } from "../lib/json.ts";
+import {
+  arrayIn,
+  hasDuplicateKeys,
+  type JsonObject,
+  numberIn,
+  objectIn,
+  parseObject,
+  stringIn,
+} from "../lib/json.ts";
 import type { OutputReader } from "./engine.ts";
 import { reportedCount } from "./usage.ts";
 import { kindIn, troubleOf, type TroublePattern } from "./troubles.ts";
@@ -102,8 +111,17 @@ function item(when: string, it: JsonObject | undefined): readonly EngineEvent[] 
       name: type,
       ...(detail === undefined ? {} : { detail }),
       ...(when === "item.completed" && status !== undefined ? { ok: status === "completed" } : {}),
+      ...(when === "item.completed" ? outputOf(resultIn(it)) : {}),
     },
   ];
+}
+
+/** The output of a command, or the texts that a tool of an MCP server returned. The app server spells it differently. */
+export function resultIn(it: JsonObject | undefined): string | undefined {
+  const printed = stringIn(it, "aggregated_output") ?? stringIn(it, "aggregatedOutput");
+  if (printed !== undefined) return printed;
+  const texts = arrayIn(objectIn(it, "result"), "content").flatMap((part) => stringIn(part, "text") ?? []);
+  return texts.length === 0 ? stringIn(objectIn(it, "error"), "message") : texts.join("\n");
 }
 
 /**

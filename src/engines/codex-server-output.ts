@@ -4,9 +4,10 @@
  */
 import { relative } from "node:path";
 import type { EngineEvent, Tokens, Trouble, TroubleKind } from "../core/events.ts";
+import { outputOf } from "../lib/bounded.ts";
 import { believable, moment } from "../core/reset-time.ts";
 import { arrayIn, fieldIn, isObject, type JsonObject, numberIn, objectIn, stringIn } from "../lib/json.ts";
-import { EXITS, PATTERNS, retryDelay } from "./codex-output.ts";
+import { EXITS, PATTERNS, resultIn, retryDelay } from "./codex-output.ts";
 import { kindIn, troubleOf } from "./troubles.ts";
 import { oneModel, reportedCount } from "./usage.ts";
 
@@ -144,6 +145,7 @@ function item(started: boolean, it: JsonObject | undefined, heard: ServerReport)
       name: type.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
       ...(detail === undefined ? {} : { detail }),
       ...(!started && status !== undefined ? { ok: status === "completed" } : {}),
+      ...(started ? {} : outputOf(resultIn(it))),
     },
   ];
 }

@@ -14,7 +14,6 @@ import {
   OPENING_CHARACTERS,
   type SessionFiles,
   type SessionPlace,
-  type SessionWords,
 } from "./session-store.ts";
 
 /** The first line holds the model's instructions, about 22 KB in 0.166. */
@@ -135,7 +134,7 @@ function isSaid(type: string | undefined, payload: JsonObject | undefined): bool
 }
 
 /** Codex puts its own context in front in the user's role: elements, and the instructions of the folder. */
-function isContext(part: unknown): boolean {
+export function isContext(part: unknown): boolean {
   return /^\s{0,100}(?:<|# AGENTS\.md instructions)/.test(stringIn(part, "text") ?? "");
 }
 
@@ -352,7 +351,7 @@ export function deniedIn(lines: readonly string[]): readonly DeniedCall[] {
   return denied;
 }
 
-function callIn(payload: JsonObject | undefined): DeniedCall {
+export function callIn(payload: JsonObject | undefined): DeniedCall {
   const given = parseObject(stringIn(payload, "arguments") ?? "");
   const words = stringIn(given, "cmd") ?? stringIn(given, "command") ?? stringIn(payload, "input") ?? "";
   const files = [...words.matchAll(/^\*\*\* (?:Add|Update|Delete) File: (.+)$/gm)].map(
@@ -362,24 +361,4 @@ function callIn(payload: JsonObject | undefined): DeniedCall {
   const name = stringIn(payload, "name") ?? "tool";
   const detail = words.split("\n")[0]?.slice(0, MAX_DETAIL) ?? "";
   return detail === "" ? { name } : { name, detail };
-}
-
-/** Messages, answers and tool calls in one line of a rollout. Codex's own context and results of tools are left out. */
-export function codexWords(line: string): readonly SessionWords[] {
-  const record = parseObject(line);
-  const payload = objectIn(record, "payload");
-  if (stringIn(record, "type") !== "response_item" || payload === undefined) return [];
-  const at = stringIn(record, "timestamp");
-  const when = at === undefined ? {} : { at };
-  const kind = stringIn(payload, "type") ?? "";
-  if (kind === "function_call" || kind === "custom_tool_call") {
-    const { name, detail = "" } = callIn(payload);
-    return [{ kind: "tool", text: `${name} ${detail}`, ...when }];
-  }
-  const said = { user: "message", assistant: "answer" } as const;
-  const role = stringIn(payload, "role");
-  if (kind !== "message" || (role !== "user" && role !== "assistant")) return [];
-  const parts = arrayIn(payload, "content").filter((part) => role === "assistant" || !isContext(part));
-  const text = parts.map((part) => stringIn(part, "text") ?? "").join("\n");
-  return text === "" ? [] : [{ kind: said[role], text, ...when }];
 }

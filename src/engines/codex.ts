@@ -15,7 +15,8 @@ import {
   ownProfile,
 } from "./codex-options.ts";
 import { explainExit, ID, textReader, translate } from "./codex-output.ts";
-import { codexDenied, codexWords, listRollouts, locateRollout } from "./codex-store.ts";
+import { codexSaid } from "./codex-conversation.ts";
+import { codexDenied, listRollouts, locateRollout } from "./codex-store.ts";
 import { folderTrust, heldTrust, trustWarning } from "./codex-trust.ts";
 import type { AttemptRequest, Command, Engine } from "./engine.ts";
 import {
@@ -95,7 +96,7 @@ export const codex: Engine = {
 
   locate: (session, { home }, files) => locateRollout(session, home, files),
   sessions: listRollouts,
-  words: codexWords,
+  said: codexSaid,
   denied: codexDenied,
   activity: codexActivity,
   receivedMessage: codexTookUp,

@@ -134,11 +134,12 @@ export const demo: Engine = {
     return found.toSorted((a, b) => (b.updatedAtMs ?? 0) - (a.updatedAtMs ?? 0));
   },
 
-  words(line) {
+  said(line) {
     const said = parseObject(line);
     const [type, text, at] = ["type", "text", "at"].map((name) => stringIn(said, name));
     if (text === undefined || (type !== "user" && type !== "assistant")) return [];
-    return [{ kind: type === "user" ? "message" : "answer", text, ...(at === undefined ? {} : { at }) }];
+    const when = at === undefined ? {} : { at };
+    return [{ event: { type: type === "user" ? "message" : "text", text }, ...when }];
   },
 };
 

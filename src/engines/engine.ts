@@ -25,7 +25,7 @@ import type {
   Located,
   SessionFiles,
   SessionPlace,
-  SessionWords,
+  SaidEvent,
   UiState,
 } from "./session-store.ts";
 
@@ -36,8 +36,8 @@ export type {
   LiveUi,
   Located,
   NewLines,
+  SaidEvent,
   SessionFiles,
-  SessionWords,
   UiState,
 } from "./session-store.ts";
 export { OPENING_CHARACTERS } from "./session-store.ts";
@@ -146,8 +146,8 @@ export interface Engine {
     where: { home: string; cwd: string | null },
     files: SessionFiles,
   ): Promise<readonly FoundSession[]>;
-  /** The words in one line of a session file. Absent: sessions are not files of lines, or not understood. */
-  words?(line: string): readonly SessionWords[];
+  /** The events in one line of a session file. Absent: sessions are not files of lines, or not understood. */
+  said?(line: string): readonly SaidEvent[];
   /** Processes with this session open according to the engine's registry; some may be dead. */
   holders?(session: string, where: SessionPlace, files: SessionFiles): Promise<readonly HolderHint[]>;
   /** The current session of a live agent, for engines with a registry by pid. */
@@ -177,7 +177,11 @@ export interface Engine {
     importArgs(file: string): readonly string[];
     /** The content of an export: the words of each message and part, by the engine's ids. Null: unknown. */
     readExport(text: string): ReadonlyMap<string, string> | null;
-    /** The same for the store's content of a session. Null: unknown. */
+    /** The events of an export, oldest first. Null: not an export. */
+    said(text: string): readonly SaidEvent[] | null;
+    /** The same for the store's content of a session. */
+    saidIn(session: string, where: SessionPlace, files: SessionFiles): Promise<readonly SaidEvent[] | null>;
+    /** `readExport` for the store's content of a session. Null: unknown. */
     wordsIn(
       session: string,
       where: SessionPlace,

@@ -1,5 +1,6 @@
 /** Parses Gemini CLI's output. Recorded transcripts: gemini.fixtures/. */
 import type { EngineEvent, Exit, Tokens, Trouble, TroubleKind } from "../core/events.ts";
+import { outputOf } from "../lib/bounded.ts";
 import { hasDuplicateKeys, type JsonObject, numberIn, objectIn, parseObject, stringIn } from "../lib/json.ts";
 import type { OutputReader, Printed } from "./engine.ts";
 import { notPermitted, troubleOf, type TroublePattern } from "./troubles.ts";
@@ -209,9 +210,10 @@ function toolEnded(line: JsonObject, tools: Map<string, OpenTool>): readonly Eng
   const { name, detail } = tools.get(id) ?? { name: "tool" };
   tools.delete(id);
   const why = stringIn(objectIn(line, "error"), "type") ?? "";
+  const result = outputOf(stringIn(line, "output") ?? stringIn(objectIn(line, "error"), "message"));
   const denied = DENIED.has(why) && (why === "policy_violation" || ASKS.has(name));
   return [
-    { type: "tool", state: "ended", id, name, ok: stringIn(line, "status") === "success" },
+    { type: "tool", state: "ended", id, name, ok: stringIn(line, "status") === "success", ...result },
     ...(denied ? [notPermitted(name, detail)] : []),
   ];
 }

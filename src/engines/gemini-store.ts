@@ -11,7 +11,6 @@ import {
   OPENING_CHARACTERS,
   type SessionFiles,
   type SessionPlace,
-  type SessionWords,
 } from "./session-store.ts";
 
 const MAX_READ = 1_048_576;
@@ -156,7 +155,7 @@ function asObject(value: unknown): readonly JsonObject[] {
 }
 
 /** Gemini's own first entries and slash commands are not conversation. */
-function isContent(message: JsonObject): boolean {
+export function isContent(message: JsonObject): boolean {
   const words = wordsOf(message).trim();
   const type = stringIn(message, "type");
   if (type === "user") return words !== "" && !/^(?:[/?]|<session_context>|<hook_context>)/.test(words);
@@ -168,24 +167,10 @@ function firstWords(message: JsonObject): string {
   return typeof content === "string" ? content : (stringIn(arrayIn(message, "content")[0], "text") ?? "");
 }
 
-function wordsOf(message: JsonObject): string {
+export function wordsOf(message: JsonObject): string {
   const content = fieldIn(message, "content");
   if (typeof content === "string") return content;
   return arrayIn(message, "content")
     .map((part) => stringIn(part, "text") ?? "")
     .join("");
-}
-
-/** Messages, answers and tool calls in one line of a chat. */
-export function geminiWords(line: string): readonly SessionWords[] {
-  const message = parseObject(line);
-  if (message === undefined || stringIn(message, "id") === undefined || !isContent(message)) return [];
-  const at = stringIn(message, "timestamp");
-  const when = at === undefined ? {} : { at };
-  const isUser = stringIn(message, "type") === "user";
-  const calls = arrayIn(message, "toolCalls").map((call): SessionWords => {
-    const given = Object.values(objectIn(call, "args") ?? {}).filter((value) => typeof value === "string");
-    return { kind: "tool", text: [stringIn(call, "name") ?? "", ...given].join(" ").slice(0, 400), ...when };
-  });
-  return [{ kind: isUser ? "message" : "answer", text: wordsOf(message), ...when }, ...calls];
 }

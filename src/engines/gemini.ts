@@ -7,7 +7,8 @@ import { Fault } from "../core/faults.ts";
 import { engineAttemptOptions, passedOn, withMessage } from "./attempt-options.ts";
 import type { AttemptRequest, Command, Engine, SettingsFile } from "./engine.ts";
 import { explainExit, geminiReader, ID } from "./gemini-output.ts";
-import { geminiSessions, geminiWords, locateGemini, namesChat } from "./gemini-store.ts";
+import { geminiSaid } from "./gemini-conversation.ts";
+import { geminiSessions, locateGemini, namesChat } from "./gemini-store.ts";
 import {
   type Given,
   type Grammar,
@@ -125,7 +126,7 @@ export const gemini: Engine = {
   locate: locateGemini,
   namesFile: namesChat,
   sessions: geminiSessions,
-  words: geminiWords,
+  said: geminiSaid,
 };
 
 function opensUi(args: readonly string[]): boolean {

@@ -1,5 +1,6 @@
 /** Parses OpenCode's output: JSON events on stdout, its log on stderr. Recorded transcripts: opencode.fixtures/. */
 import type { EngineEvent, Exit, Tokens, Trouble } from "../core/events.ts";
+import { outputOf } from "../lib/bounded.ts";
 import { NO_TOKENS, sumTokens } from "../core/tokens.ts";
 import {
   hasDuplicateKeys,
@@ -151,7 +152,8 @@ function toolUsed(state: State, part: JsonObject | undefined): readonly EngineEv
   const begun = state.announced ? [] : [{ type: "tool", state: "started", id, ...known } as const];
   state.announced = false;
   state.underWay = null;
-  return [...begun, { type: "tool", state: "ended", id, ...known, ok }, ...denied];
+  const output = outputOf(stringIn(call, "output") ?? stringIn(call, "error"));
+  return [...begun, { type: "tool", state: "ended", id, ...known, ok, ...output }, ...denied];
 }
 
 function stepFinished(state: State, part: JsonObject | undefined): readonly EngineEvent[] {

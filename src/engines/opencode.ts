@@ -31,6 +31,7 @@ import {
   valueOf,
 } from "./grammar.ts";
 import { OPENCODE_ENV } from "./guarded-env.ts";
+import { saidInExport, saidInRows } from "./opencode-conversation.ts";
 import { explainExit, ID, opencodeReader } from "./opencode-output.ts";
 import { opencodeLogin } from "./logins.ts";
 
@@ -167,6 +168,13 @@ export const opencode: Engine = {
     exportArgs: (session) => ["export", session],
     importArgs: (file) => ["import", file],
     readExport,
+    said: saidInExport,
+    async saidIn(session, { home }, files) {
+      const sql =
+        "SELECT id, NULL AS message_id, data FROM message WHERE session_id = ?1 UNION ALL SELECT id, message_id, data FROM part WHERE session_id = ?1";
+      const rows = await files.rows(join(home, "opencode.db"), sql, [session]);
+      return rows === null ? null : saidInRows(rows);
+    },
     async wordsIn(session, { home }, files) {
       const sql =
         "SELECT id, '' AS data FROM message WHERE session_id = ?1 UNION ALL SELECT id, data FROM part WHERE session_id = ?1";

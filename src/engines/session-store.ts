@@ -2,7 +2,7 @@
  * Sessions in an engine's own store, and the live UIs that write them: how an engine reads both through `SessionFiles`
  * and what it finds.
  */
-import type { Activity, Trouble } from "../core/events.ts";
+import type { Activity, EngineEvent, Trouble } from "../core/events.ts";
 import type { ProcessIdentity } from "../core/records.ts";
 import { stringIn } from "../lib/json.ts";
 
@@ -55,12 +55,15 @@ export interface FoundSession {
   readonly opening?: string | null;
 }
 
-/** A piece of a conversation in an engine's session. Untrusted text. */
-export interface SessionWords {
-  readonly kind: "message" | "answer" | "tool";
-  readonly text: string;
+/** An event of a conversation, as the engine's session has it. Untrusted text, not redacted and not cut. */
+export interface SaidEvent {
+  readonly event: Extract<EngineEvent, { type: "message" | "text" | "tool" | "notice" | "turn_ended" }>;
   /** ISO 8601. Absent: the session does not say when. */
   readonly at?: string;
+  /** The engine's id of a message or answer: a later event with the same id replaces this one. Absent: unknown. */
+  readonly id?: string;
+  /** More words of a tool call, for a search. Absent: those of the event. */
+  readonly words?: string;
 }
 
 export const OPENING_CHARACTERS = 4_000;

@@ -10,7 +10,7 @@ import { makeRunId } from "../core/ids.ts";
 import type { Redact } from "../lib/secrets.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import { sessionFiles } from "../drivers/drivers.ts";
-import type { Engine, FoundSession, SessionWords } from "../engines/engine.ts";
+import type { Engine, FoundSession, SaidEvent } from "../engines/engine.ts";
 import { type Deps, isoNow } from "./deps.ts";
 import { allEngines, environmentOf, findEngine, findProgram, versionOf } from "./engine-setup.ts";
 import { trustNow } from "./folder-trust.ts";
@@ -57,6 +57,14 @@ export async function findConversations(
   return found.toSorted((one, other) => (other.updatedAtMs ?? 0) - (one.updatedAtMs ?? 0));
 }
 
+/** A piece of a conversation, for a search. Untrusted text. */
+export interface SessionWords {
+  readonly kind: "message" | "answer" | "tool" | "notice";
+  readonly text: string;
+  /** ISO 8601. Absent: the session does not say when. */
+  readonly at?: string;
+}
+
 /** A longer session is read from its end. */
 const MAX_WORDS_BYTES = 32 * 1024 * 1024;
 
@@ -74,8 +82,8 @@ export async function conversationWords(
     return text === null ? null : redacted(wordsOf(engine, text), redact);
   }
   const place = { home: home ?? "", cwd: cwd ?? "" };
-  const words = home === null ? null : await engine.transfer?.wordsIn(session, place, files);
-  return words === null || words === undefined ? null : redacted(asWords(words.values()), redact);
+  const said = home === null ? null : await engine.transfer?.saidIn(session, place, files);
+  return said === null || said === undefined ? null : redacted(wordsIn(said), redact);
 }
 
 /** The same for the run's copy of its session. Also null if it may hold a secret that is no longer known. */
@@ -93,13 +101,25 @@ export function copyWords(
 }
 
 function wordsOf(engine: Engine, text: string): readonly SessionWords[] {
-  const exported = engine.transfer?.readExport(text);
-  if (exported !== null && exported !== undefined) return asWords(exported.values());
-  return text.split("\n").flatMap((line) => engine.words?.(line) ?? []);
+  const exported = engine.transfer?.said(text);
+  if (exported !== null && exported !== undefined) return wordsIn(exported);
+  return wordsIn(text.split("\n").flatMap((line) => engine.said?.(line) ?? []));
 }
 
-function asWords(texts: Iterable<string>): readonly SessionWords[] {
-  return [...texts].filter((text) => text !== "").map((text) => ({ kind: "answer", text }));
+/** Each message and answer once, although a session may have it again. Results of tools are left out. */
+function wordsIn(said: readonly SaidEvent[]): readonly SessionWords[] {
+  const seen = new Set<string>();
+  return said.flatMap(({ event, at, id, words }): SessionWords[] => {
+    const when = at === undefined ? {} : { at };
+    const key = id === undefined ? null : `${event.type} ${id}`;
+    if (key !== null && seen.has(key)) return [];
+    if (key !== null) seen.add(key);
+    if (event.type === "message" || event.type === "text")
+      return [{ kind: event.type === "text" ? "answer" : "message", text: event.text, ...when }];
+    if (event.type === "tool" && event.state === "started")
+      return [{ kind: "tool", text: words ?? `${event.name} ${event.detail ?? ""}`, ...when }];
+    return event.type === "notice" ? [{ kind: "notice", text: event.message, ...when }] : [];
+  });
 }
 
 function redacted(words: readonly SessionWords[], redact: Redact): readonly SessionWords[] {

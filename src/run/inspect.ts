@@ -12,7 +12,13 @@ import { type Recognition, recognition } from "./launch.ts";
 import { liveOwner } from "./leases.ts";
 import { selectRun } from "./select.ts";
 
-export { type Conversation, conversationWords, copyWords, findConversations } from "./adopt.ts";
+export {
+  type Conversation,
+  conversationWords,
+  copyWords,
+  findConversations,
+  type SessionWords,
+} from "./adopt.ts";
 export { isUnnamed } from "./conversation.ts";
 export { copyId } from "./escrow/copies.ts";
 export { type Explanation, explainOutput } from "./explain.ts";

@@ -29,6 +29,17 @@ test("messages, answers, tool calls and notices become lines with their kind", (
   ]);
 });
 
+test("a recorded message is not indexed again: the record of its attempt or the session has it", () => {
+  const found: Section[] = [];
+  const sections = new Sections((section) => found.push(section));
+  sections.add("message", "fix it", 0);
+  sections.event({ t: 0, type: "message", text: "fix it", opening: true }, 0);
+  sections.event({ t: 5, type: "tool", state: "started", id: "1", name: "sh", detail: "make" }, 0);
+  sections.event({ t: 6, type: "tool", state: "ended", id: "1", name: "sh", output: "made" }, 0);
+  sections.end();
+  expect(found.map(({ text }) => text)).toEqual(["fix it\nsh make"]);
+});
+
 test("pieces of one answer are joined", () => {
   const [section] = sectionsOf({ type: "text", text: "rena" }, { type: "text", text: "me", delta: true });
   expect(section?.text).toBe("rename");

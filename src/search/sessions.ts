@@ -3,7 +3,7 @@
  * conversations that were never started by Reprise. Each is read as a whole and redacted, and again only when it has changed.
  */
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
-import type { SessionWords } from "../engines/engine.ts";
+import type { SessionWords } from "../run/inspect.ts";
 import type { Deps } from "../run/run.ts";
 import { fileStamp } from "../state/places.ts";
 

@@ -6,7 +6,7 @@ import { formatDuration } from "../lib/duration.ts";
 import { harmless, harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
 import { blocksOf, spansOf } from "./blocks.ts";
-import type { SharedAttempt, SharedPart, SharedRun } from "./parts.ts";
+import { type SharedAttempt, type SharedPart, type SharedRun, speechesOf } from "./parts.ts";
 import { STYLE } from "./style.ts";
 
 export function htmlOf(run: SharedRun): string {
@@ -44,7 +44,14 @@ ${run.attempts.map((attempt) => attemptOf(attempt, run.engine)).join("\n")}
 }
 
 function attemptOf({ n, record, proof, parts }: SharedAttempt, engine: string): string {
-  const answer = parts.length === 0 ? "" : said("agent", line(engine, 80), parts.map(partOf).join("\n"));
+  const answer = speechesOf(parts)
+    .map((speech) => {
+      const content = speech.map(partOf).join("\n");
+      return speech[0]?.type === "message"
+        ? said("user", "You", content)
+        : said("agent", line(engine, 80), content);
+    })
+    .join("\n");
   if (record === null)
     return `<section>\n<h2>Attempt ${n}</h2>\n<p class="note">Its record cannot be read.</p>\n${answer}</section>`;
   const { kind, result, startedAt, endedAt, tokens, reason, message } = record;
@@ -68,6 +75,7 @@ const said = (who: "user" | "agent", name: string, content: string) =>
 function partOf(part: SharedPart): string {
   switch (part.type) {
     case "text":
+    case "message":
       return proseOf(part.text);
     case "output":
       return folded("Output", `<pre>${escaped(harmless(part.text))}</pre>`);

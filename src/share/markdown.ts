@@ -6,7 +6,7 @@ import { formatDuration } from "../lib/duration.ts";
 import { harmless, harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
 import { blocksOf, spansOf } from "./blocks.ts";
-import type { SharedAttempt, SharedPart, SharedRun } from "./parts.ts";
+import { type SharedAttempt, type SharedPart, type SharedRun, speechesOf } from "./parts.ts";
 
 export function markdownOf(run: SharedRun): string {
   const facts = [
@@ -40,8 +40,10 @@ function attemptOf({ n, record, proof, parts }: SharedAttempt, engine: string): 
     ...(reason === null ? [] : [`*${inline(reason)}*`]),
     ...proof.map((text) => `*${inline(text)}*`),
     ...(message === null ? [] : ["**You**", quoted(proseOf(message))]),
-    ...(parts.length === 0 ? [] : [`**${inline(engine)}**`]),
-    ...parts.flatMap((part) => partOf(part)),
+    ...speechesOf(parts).flatMap((speech) => [
+      speech[0]?.type === "message" ? "**You**" : `**${inline(engine)}**`,
+      ...speech.flatMap((part) => partOf(part)),
+    ]),
   ];
 }
 
@@ -49,6 +51,8 @@ function partOf(part: SharedPart): readonly string[] {
   switch (part.type) {
     case "text":
       return [proseOf(part.text)];
+    case "message":
+      return [quoted(proseOf(part.text))];
     case "output":
       return [folded("Output", codeBlock(harmless(part.text)))];
     case "tools": {

@@ -37,6 +37,8 @@ export interface SharedAttempt {
 
 export type SharedPart =
   | { readonly type: "text"; readonly text: string }
+  /** A message to the agent after the opening message of the attempt. */
+  | { readonly type: "message"; readonly text: string }
   /** The screen of a UI, or output that Reprise does not parse: shown with its line breaks. */
   | { readonly type: "output"; readonly text: string }
   | { readonly type: "tools"; readonly calls: readonly { readonly what: string; readonly failed: boolean }[] }
@@ -53,6 +55,8 @@ export function partsOf(events: Iterable<EngineEvent>): readonly SharedPart[] {
       if (event.delta === true && last?.type === "text")
         parts[parts.length - 1] = { type: "text", text: last.text + event.text };
       else if (event.text !== "") parts.push({ type: "text", text: event.text });
+    } else if (event.type === "message") {
+      if (event.opening !== true) parts.push({ type: "message", text: event.text });
     } else if (event.type === "tool") {
       const begun = event.state === "ended" ? byId.get(event.id) : undefined;
       if (begun !== undefined) {
@@ -73,6 +77,17 @@ export function partsOf(events: Iterable<EngineEvent>): readonly SharedPart[] {
     }
   }
   return parts;
+}
+
+/** Consecutive parts of one speaker. */
+export function speechesOf(parts: readonly SharedPart[]): readonly (readonly SharedPart[])[] {
+  const speeches: SharedPart[][] = [];
+  for (const part of parts) {
+    const last = speeches.at(-1);
+    if (last === undefined || part.type === "message" || last[0]?.type === "message") speeches.push([part]);
+    else last.push(part);
+  }
+  return speeches;
 }
 
 function noteOf(event: EngineEvent): string | null {

@@ -143,6 +143,10 @@ export async function describeCopy(path: string, restoreTo: string): Promise<Esc
   }
 }
 
+export function copyPath(runDirectory: string, copy: EscrowFile): string {
+  return join(runDirectory, "escrow", basename(copy.file));
+}
+
 /** The text of a copy, complete or not. Null: missing. */
 export function readCopy(runDirectory: string, copy: EscrowFile): string | null {
   const fd = openOwn(join(runDirectory, "escrow", basename(copy.file)));

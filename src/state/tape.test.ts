@@ -114,6 +114,24 @@ test("the timing adds up and has the size of the terminal, and bursts share a li
   ]);
 });
 
+test("messages and results of tools are on the tape, redacted and then cut", async () => {
+  const tape = openTape(dir, { redact, clock: manualClock() });
+  tape.said("say canary-value-1", true);
+  tape.said("x".repeat(70_000), false);
+  const output = `${"a".repeat(1_015)}canary-value-1${"b".repeat(9_000)}`;
+  const call = { type: "tool", id: "1", name: "sh" } as const;
+  tape.events([{ event: { ...call, state: "ended", output, cut: 5 }, stream: "stdout", line: 1 }]);
+  await tape.close();
+  const [opening, later, ended] = jsonl("events.jsonl");
+  expect(opening).toMatchObject({ t: 0, type: "message", opening: true });
+  expect(JSON.stringify([opening, ended])).not.toContain("canary");
+  expect(later).toMatchObject({ type: "message", cut: 70_000 - 65_536 });
+  const { output: kept, cut } = ended as { output: string; cut: number };
+  expect(kept.length).toBe(4_096 + "\n…\n".length);
+  expect(kept.endsWith("b".repeat(3_072))).toBe(true);
+  expect(cut).toBeGreaterThan(5_900);
+});
+
 test("the tape redacts events and counts lines that the engine's profile does not understand", async () => {
   const clock = manualClock();
   const tape = openTape(dir, { redact, clock });

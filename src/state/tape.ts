@@ -9,7 +9,8 @@ import { closeSync, constants, fdatasync, fstatSync, openSync, readSync } from "
 import { join } from "node:path";
 import { promisify } from "node:util";
 import type { Clock } from "../core/deps.ts";
-import type { SeenEvent, Stream } from "../core/events.ts";
+import type { EngineEvent, SeenEvent, Stream } from "../core/events.ts";
+import { bounded } from "../lib/bounded.ts";
 import { type Redact, redactValue } from "../lib/secrets.ts";
 import type { TerminalSize } from "../lib/terminal-state.ts";
 import { isOurs, notOurs, storageFault, syncDirectory, writeFully } from "./files.ts";
@@ -41,6 +42,20 @@ interface Part {
 export interface TapeOptions {
   readonly redact: Redact;
   readonly clock: Clock;
+}
+
+const MAX_OUTPUT = 4 * 1024;
+const MAX_MESSAGE = 64 * 1024;
+
+/** An event as it is kept: a long result of a tool and a long message are cut, after their secrets were removed. */
+export function boundedEvent<E extends EngineEvent>(event: E): E {
+  const isTool = event.type === "tool" && event.output !== undefined;
+  const text = isTool ? event.output : event.type === "message" ? event.text : undefined;
+  if (text === undefined) return event;
+  const { text: kept, cut } = bounded(text, isTool ? MAX_OUTPUT : MAX_MESSAGE);
+  if (cut === 0) return event;
+  const before = event.type === "tool" || event.type === "message" ? (event.cut ?? 0) : 0;
+  return { ...event, [isTool ? "output" : "text"]: kept, cut: before + cut };
 }
 
 /** Creates every file of the attempt, so that even a silent attempt leaves a complete set. */
@@ -112,9 +127,22 @@ export class Tape implements AsyncDisposable {
     let text = "";
     for (const { event, stream, line } of seen) {
       if (event.type === "unknown") this.#unknown += event.lines ?? 1;
-      else text += `${JSON.stringify({ t, stream, line, ...redactValue(event, this.#options.redact) })}\n`;
+      else text += `${JSON.stringify({ t, stream, line, ...this.#kept(event) })}\n`;
     }
     if (text !== "") this.#append({ log: "events", data: Buffer.from(text) });
+  }
+
+  /** A message to the agent, before it gets the message. `opening`: the attempt begins with it. */
+  said(text: string, opening: boolean): void {
+    const event = { type: "message", text, ...(opening ? { opening } : {}) } as const;
+    this.#append({
+      log: "events",
+      data: Buffer.from(`${JSON.stringify({ t: this.#elapsed(), ...this.#kept(event) })}\n`),
+    });
+  }
+
+  #kept(event: EngineEvent): EngineEvent {
+    return boundedEvent(redactValue(event, this.#options.redact));
   }
 
   /** The size of the terminal from here on, for a replay. Written with the next times of arrival. */

@@ -66,6 +66,8 @@ export interface Store extends AsyncDisposable {
   /** Runs whose handle starts with the prefix (a full handle is its own prefix), newest first, at most 20. */
   findByHandle(prefix: string): Promise<readonly RunRecord[]>;
   listRuns(filter: RunFilter): Promise<readonly RunRecord[]>;
+  /** How many runs fit, by status; absent: none. Damaged rows count. */
+  countRuns(filter: RunCountFilter): Promise<Readonly<Partial<Record<RunStatus, number>>>>;
   /** The names of all runs, each once. */
   listNames(): Promise<readonly string[]>;
   /** The run ids without a run. */
@@ -152,6 +154,9 @@ export interface Store extends AsyncDisposable {
   }>;
 }
 
+/** Everything that the store itself can decide. */
+export type RunCountFilter = Omit<RunFilter, "matches" | "after" | "sort" | "limit">;
+
 export interface RunFilter {
   readonly engine?: string;
   readonly status?: RunStatus;
@@ -174,8 +179,8 @@ export interface RunFilter {
   readonly updatedBefore?: string;
   /** ISO 8601; runs last updated at that moment or later. */
   readonly updatedSince?: string;
-  /** Runs that follow this one in the list, to read it in parts. */
-  readonly after?: Pick<RunRecord, "createdAt" | "runId">;
+  /** Runs that follow this one in a list by `created` or, with its `updatedAt`, by `updated`, to read it in parts. */
+  readonly after?: Pick<RunRecord, "createdAt" | "runId"> & Partial<Pick<RunRecord, "updatedAt">>;
   /**
    * Largest first: the time of the start, which is the default, or of the last change; the tokens or the time of all
    * attempts.

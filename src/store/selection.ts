@@ -1,6 +1,6 @@
 /** The SQL for a list of runs: which runs, and in which order. */
 import { toColumn } from "./rows.ts";
-import type { RunFilter } from "./contract.ts";
+import type { RunCountFilter, RunFilter } from "./contract.ts";
 
 type Bound = (string | number)[];
 
@@ -8,8 +8,8 @@ type Bound = (string | number)[];
 const HAS_TAG = `CASE WHEN instr(record, '"tags":[') = 0 OR NOT json_valid(record) THEN 0
   ELSE EXISTS (SELECT 1 FROM json_each(record, '$.tags') WHERE value = ?) END`;
 
-/** In the order of creation. */
-const FOLLOWS = "(created_at, run_id) < (SELECT value ->> 0, value ->> 1 FROM (SELECT ? AS value))";
+const follows = (column: "created_at" | "updated_at") =>
+  `(${column}, run_id) < (SELECT value ->> 0, value ->> 1 FROM (SELECT ? AS value))`;
 
 const ofAttempts = (amount: string) =>
   `(SELECT coalesce(sum(CASE WHEN json_valid(a.record) THEN ${amount} END), 0) FROM attempts a WHERE a.run_id = runs.run_id)`;
@@ -30,19 +30,44 @@ const ORDERS: Readonly<Record<NonNullable<RunFilter["sort"]>, string>> = {
 };
 
 export function selectionOf(filter: RunFilter): [text: string, bound: Bound] {
-  const {
-    engine,
-    status,
-    cwd,
-    below,
-    subject,
-    name,
-    updatedBefore,
-    updatedSince,
-    after,
-    limit = 50,
-    sort = "created",
-  } = filter;
+  const { after, limit = 50, sort = "created" } = filter;
+  const tests = [...testsOf(filter), ...(after === undefined ? [] : [followTest(after, sort)])];
+  // The caller counts the runs that it takes.
+  const most = filter.matches === undefined && Number.isFinite(limit) ? limit : -1;
+  const order = `${ORDERS[sort]}${sort === "created" || sort === "updated" ? "" : ", updated_at DESC"}, run_id DESC`;
+  return [
+    `SELECT * FROM runs ${whereOf(tests, filter)} ORDER BY ${order} LIMIT ?`,
+    [...tests.map(({ value }) => value), most],
+  ];
+}
+
+export function countOf(filter: RunCountFilter): [text: string, bound: Bound] {
+  const tests = testsOf(filter);
+  return [
+    `SELECT status, count(*) AS runs FROM runs ${whereOf(tests, filter)} GROUP BY status`,
+    tests.map(({ value }) => value),
+  ];
+}
+
+interface Test {
+  readonly test: string;
+  readonly value: string | number;
+}
+
+function whereOf(tests: readonly Test[], { limited }: RunCountFilter): string {
+  const all = [...tests.map(({ test }) => test), ...(limited === true ? [LIMITED] : [])];
+  return all.length === 0 ? "" : `WHERE ${all.join(" AND ")}`;
+}
+
+function followTest(after: NonNullable<RunFilter["after"]>, sort: RunFilter["sort"]): Test {
+  const isUpdated = sort === "updated" && after.updatedAt !== undefined;
+  const at = isUpdated ? after.updatedAt : after.createdAt;
+  const value = JSON.stringify([at, after.runId].map(toColumn));
+  return { test: follows(isUpdated ? "updated_at" : "created_at"), value };
+}
+
+function testsOf(filter: RunCountFilter): readonly Test[] {
+  const { engine, status, cwd, below, subject, name, updatedBefore, updatedSince } = filter;
   const wanted = Object.entries({
     "engine =": engine,
     "status =": status,
@@ -54,11 +79,8 @@ export function selectionOf(filter: RunFilter): [text: string, bound: Bound] {
     // A slash begins the paths below, and "0" is the character after it.
     ...(below === undefined ? {} : { "cwd >": `${below}/`, "cwd <": `${below}0` }),
   }).flatMap(([test, value]) => (value === undefined ? [] : [{ test: `${test} ?`, value: toColumn(value) }]));
-  const tests = [
+  return [
     ...wanted,
-    ...(after === undefined
-      ? []
-      : [{ test: FOLLOWS, value: JSON.stringify([after.createdAt, after.runId].map(toColumn)) }]),
     ...(filter.cwds === undefined
       ? []
       : [
@@ -71,14 +93,5 @@ export function selectionOf(filter: RunFilter): [text: string, bound: Bound] {
       ? []
       : [{ test: "instr(lower(record), ?) > 0", value: filter.mentions.toLowerCase() }]),
     ...(filter.tags ?? []).map((value) => ({ test: HAS_TAG, value })),
-  ];
-  const all = [...tests.map(({ test }) => test), ...(filter.limited === true ? [LIMITED] : [])];
-  const where = all.length === 0 ? "" : `WHERE ${all.join(" AND ")}`;
-  // The caller counts the runs that it takes.
-  const most = filter.matches === undefined && Number.isFinite(limit) ? limit : -1;
-  const order = `${ORDERS[sort]}${sort === "created" || sort === "updated" ? "" : ", updated_at DESC"}, run_id DESC`;
-  return [
-    `SELECT * FROM runs ${where} ORDER BY ${order} LIMIT ?`,
-    [...tests.map(({ value }) => value), most],
   ];
 }

@@ -17,7 +17,7 @@ import { DOCUMENTS_SINCE } from "./migrations.ts";
 import * as rows from "./rows.ts";
 import { loadSqlite } from "./sqlite-module.ts";
 import { documentKey, lastSeq, verifyAll } from "./sqlite-verify.ts";
-import { HIT_LIMIT, selectionOf } from "./selection.ts";
+import { countOf, HIT_LIMIT, selectionOf } from "./selection.ts";
 import type { OpenOptions, Store } from "./contract.ts";
 
 export async function openSqliteStore(path: string, options: OpenOptions): Promise<Store> {
@@ -57,7 +57,7 @@ export async function openSqliteStore(path: string, options: OpenOptions): Promi
 
 const NEWEST_FIRST = "ORDER BY created_at DESC, run_id DESC";
 
-type RunLookUp = "getRun" | "findByHandle" | "listRuns" | "listNames" | "unknownRuns";
+type RunLookUp = "getRun" | "findByHandle" | "listRuns" | "countRuns" | "listNames" | "unknownRuns";
 
 function runLookUps(connection: Counting, { onDamage, runDirectory }: OpenOptions): Pick<Store, RunLookUp> {
   const placed = (run: RunRecord) => (runDirectory ? placedAt(run, runDirectory(run.runId)) : run);
@@ -91,6 +91,11 @@ function runLookUps(connection: Counting, { onDamage, runDirectory }: OpenOption
         fitting.push(...undamaged([row]).filter(matches));
       }
       return fitting;
+    },
+    async countRuns(filter) {
+      const [text, bound] = countOf(filter);
+      const found = connection.read((sql) => sql.all(text, bound));
+      return Object.fromEntries(found.map(({ status, runs }) => [String(status), Number(runs)]));
     },
     async listNames() {
       const found = connection.read((sql) =>

@@ -13,13 +13,14 @@ import { assertOwnState } from "../state/identity.ts";
 import { daemonLock, runtimeDir } from "../state/runtime.ts";
 import { openLog } from "../state/tape.ts";
 import { Fault } from "../core/faults.ts";
-import { numberIn, parseObject, stringIn } from "../lib/json.ts";
+import { arrayIn, numberIn, parseObject, stringIn } from "../lib/json.ts";
 import { detachedEnv } from "../detached/detached.ts";
 import { type Connection, connect } from "../ipc/ipc.ts";
 import { asUser } from "../process/process.ts";
 import type { Deps } from "../run/run.ts";
 import type { AgentResumeOptions, AgentResumeResult } from "./agent-resume.ts";
 import type { AgentView } from "./snapshot.ts";
+import { type ChangedTopic, TOPICS } from "./watchers.ts";
 
 export interface DaemonStatus {
   readonly pid: number;
@@ -43,6 +44,13 @@ export interface Daemon extends AsyncDisposable {
   readonly version: string;
   readonly sinceMs: number;
   status(): Promise<DaemonStatus>;
+  /**
+   * Calls the listener whenever agents, open decisions, open pipelines or runs have changed, at most four times a
+   * second. A daemon of an older version refuses.
+   */
+  watch(changed: (topics: readonly ChangedTopic[]) => void): Promise<void>;
+  /** The connection is gone. */
+  readonly closed: Promise<void>;
   /** Makes the daemon check this agent now. Null: all agents and pipelines. */
   poke(id: string | null): Promise<void>;
   resume(id: string, options: AgentResumeOptions): Promise<ResumedAgent>;
@@ -191,6 +199,14 @@ function daemonAt(connection: Connection): Daemon {
     version: stringIn(hello, "version") ?? "unknown",
     sinceMs: numberIn(hello, "sinceMs") ?? 0,
     status: async () => (await connection.call("status")) as DaemonStatus,
+    watch: async (changed) => {
+      connection.onEvent((event, data) => {
+        const topics = event === "changed" ? arrayIn(data, "topics") : [];
+        if (topics.length > 0) changed(TOPICS.filter((topic) => topics.includes(topic)));
+      });
+      await connection.call("watch");
+    },
+    closed: connection.closed,
     poke: async (id) => void (await connection.call("poke", { id })),
     resume: async (id, options) =>
       (await connection.call("resume", { id, ...options }, ACT_MS)) as ResumedAgent,

@@ -15,7 +15,7 @@ import { isDirectory } from "../state/places.ts";
 import { Fault } from "../core/faults.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { fieldIn, type JsonObject, numberIn, stringIn } from "../lib/json.ts";
-import { type Channel, listen, type Method } from "../ipc/ipc.ts";
+import { type Channel, listen, type Method, type Peer } from "../ipc/ipc.ts";
 import type { Deps } from "../run/run.ts";
 import { finishRemovals } from "../run/clean.ts";
 import { lockFile } from "../store/store.ts";
@@ -30,6 +30,7 @@ import { PipelineDriver } from "./pipeline-driver.ts";
 import { getDecision } from "./decisions.ts";
 import { Schedule } from "../schedule/schedule.ts";
 import { WatchedAgents } from "./watched-agents.ts";
+import { Watchers } from "./watchers.ts";
 import { refuseSecretMessage } from "./secrets.ts";
 
 export interface DaemonOptions {
@@ -79,9 +80,11 @@ async function serve(deps: Deps, { version, log }: DaemonOptions, places: Places
   writeAtomic(places.token, `${token}\n`);
   const { pid } = deps.processes.self();
   const status = () => ({ pid, sinceMs, version, agents: watch.agents.views() });
+  const watchers = new Watchers({ store: deps.store, views: () => watch.agents.views() });
   const methods = {
     ...methodsFor(deps, watch, sinceMs),
     status,
+    watch: (_params: JsonObject, peer: Peer) => watchers.add(peer),
     quit: () => void setImmediate(() => leave("stopped")),
   };
   await using channel = await listen(places.socket, token, methods, {
@@ -101,6 +104,7 @@ async function serve(deps: Deps, { version, log }: DaemonOptions, places: Places
     });
   }, GUARD_MS);
   const end = await over;
+  watchers.close();
   clearInterval(ticking);
   clearInterval(guarding);
   await watch.close();

@@ -104,6 +104,7 @@ function addEvent(entries: LogEntry[], event: EngineEvent): void {
         entries.push({ kind: "trouble", text: event.trouble.message.slice(0, MAX_DETAIL) });
       }
       return;
+    case "message":
     case "session":
     case "session_changed":
     case "turn_started":

@@ -1,8 +1,8 @@
 /** A store in memory for tests: the same verbs and answers as the SQLite one. It passes the same contract. */
 import { withLaterLabel } from "../../src/core/label.ts";
 import { limitOf, type RunLimit } from "../../src/core/limit.ts";
+import type { AttemptRecord, RunRecord, RunStatus } from "../../src/core/records.ts";
 import { sumTokens } from "../../src/core/tokens.ts";
-import type { AttemptRecord, RunRecord } from "../../src/core/records.ts";
 import { checkFence, decideLease, runLeaseKey, unknownRun, type LeaseState } from "../../src/store/lease.ts";
 import type { Document, RunFilter, Store, StoredEvent } from "../../src/store/store.ts";
 
@@ -54,6 +54,7 @@ type RunVerb =
   | "getRun"
   | "findByHandle"
   | "listRuns"
+  | "countRuns"
   | "listNames"
   | "unknownRuns"
   | "saveRun"
@@ -89,9 +90,16 @@ function runVerbs(memory: Memory): Pick<Store, RunVerb> {
       );
       return copy(
         fitting
-          .filter((run) => follows(run, filter.after) && filter.matches?.(copy(run)) !== false)
+          .filter((run) => follows(run, filter.after, filter.sort) && filter.matches?.(copy(run)) !== false)
           .slice(0, filter.limit ?? 50),
       );
+    },
+    async countRuns(filter) {
+      const counts: Partial<Record<RunStatus, number>> = {};
+      for (const run of runs.values())
+        if (fits(run, filter) && (filter.limited !== true || isLimited(memory, run)))
+          counts[run.status] = (counts[run.status] ?? 0) + 1;
+      return counts;
     },
     async listNames() {
       return [...new Set([...runs.values()].flatMap(({ name }) => name ?? []))].toSorted(compare);
@@ -119,8 +127,10 @@ function runVerbs(memory: Memory): Pick<Store, RunVerb> {
   };
 }
 
-function follows(run: RunRecord, after: RunFilter["after"]): boolean {
+function follows(run: RunRecord, after: RunFilter["after"], sort: RunFilter["sort"]): boolean {
   if (after === undefined) return true;
+  if (sort === "updated" && after.updatedAt !== undefined)
+    return (compare(run.updatedAt, after.updatedAt) || compare(run.runId, after.runId)) < 0;
   return (compare(run.createdAt, after.createdAt) || compare(run.runId, after.runId)) < 0;
 }
 

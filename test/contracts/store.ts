@@ -261,6 +261,30 @@ const LISTS: Cases = {
     assert.ok(first);
     assert.deepEqual(await store.listRuns({ after: first, status: "failed" }), []);
   },
+  "a list by the last change can be read in parts as well": async (store) => {
+    const { updatedAt } = runLike(9);
+    const runs = [1, 2, 3, 4, 5].map((n) =>
+      runLike(n, { updatedAt: n < 4 ? updatedAt : runLike(20 - n).updatedAt }),
+    );
+    await fill(store, runs);
+    const all = await store.listRuns({ sort: "updated" });
+    assert.deepEqual(
+      all.map(({ handle }) => Number.parseInt(handle, 16)),
+      [4, 5, 3, 2, 1],
+    );
+    for (const [at, after] of all.entries())
+      assert.deepEqual(await store.listRuns({ sort: "updated", after, limit: 2 }), all.slice(at + 1, at + 3));
+  },
+  "runs are counted by status, with the filters of a list": async (store) => {
+    assert.deepEqual(await store.countRuns({}), {});
+    const failed = { status: "failed", cwd: "/a/b", tags: ["x"] } as const;
+    await fill(store, [runLike(1), runLike(2, failed), runLike(3, { ...failed, cwd: "/a" })]);
+    assert.deepEqual(await store.countRuns({}), { running: 1, failed: 2 });
+    assert.deepEqual(await store.countRuns({ below: "/a" }), { failed: 1 });
+    assert.deepEqual(await store.countRuns({ cwds: ["/a", "/a/b"], tags: ["x"] }), { failed: 2 });
+    assert.deepEqual(await store.countRuns({ status: "running", engine: "codex" }), { running: 1 });
+    assert.deepEqual(await store.countRuns({ engine: "nobody" }), {});
+  },
   "the run id breaks a tie": async (store) => {
     const { createdAt } = runLike(9);
     await fill(store, [runLike(2, { createdAt }), runLike(3, { createdAt }), runLike(1, { createdAt })]);

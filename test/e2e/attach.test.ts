@@ -121,6 +121,29 @@ describe.skipIf(!HAS_TMUX)("a UI", () => {
     ]);
   });
 
+  test("is readable afterwards: messages and answers instead of its screen", async () => {
+    const handle = await box.detach("demo");
+    using client = box.client(handle);
+    await until("its prompt", () => box.tape(handle).toString().includes("demo>"));
+    const type = (text: string) =>
+      client.call("write", { data: Buffer.from(`${text}\r`).toString("base64") });
+    await type("remember 4711");
+    await until("its answer", () => box.tape(handle).toString().includes('You said "remember 4711"'));
+    await type("/exit");
+    await box.ended(handle);
+    const { stdout } = await box.run(["logs", handle]);
+    expect(stdout).toContain('\n> remember 4711\nYou said "remember 4711"');
+    expect(stdout).not.toContain("demo>");
+    const items = (await box.run(["logs", handle, "--json"])).stdout
+      .trimEnd()
+      .split("\n")
+      .map((line): any => JSON.parse(line));
+    expect(items[1]).toMatchObject({ attempt: 1, type: "message", text: "remember 4711" });
+    const page = (await box.run(["export", handle, "--format", "markdown"])).stdout;
+    expect(page).toMatch(/\*\*You\*\*\n\n> remember 4711\n\n\*\*demo\*\*\n\nYou said "remember 4711"/);
+    expect((await box.run(["logs", handle, "--plain"])).stdout).toContain("demo>");
+  });
+
   test("does not notice that a terminal is closed", async () => {
     const handle = await box.detach("demo");
     const other = new Screen(box, { name: "closed" });

@@ -71,6 +71,7 @@ function activityIn(event: EngineEvent): Activity | null {
       return { state: "working" };
     case "turn_ended":
       return event.trouble === undefined ? { state: "idle" } : { state: "error", trouble: event.trouble };
+    case "message":
     case "session":
     case "session_changed":
     case "notice":

@@ -140,6 +140,8 @@ class LiveAttempt {
     this.#job.onLeaseLost(() =>
       this.#end({ by: "storage", what: "another process took over this run" }, "terminate"),
     );
+    const { message } = this.#job;
+    if (message !== null) this.#recording(() => this.#tape.said(message, true));
     this.#recording(() => this.#watch.recorded?.(this.#ledger.run, this.#ledger.attempt));
     const { cwd } = this.#ledger.attempt;
     try {
@@ -180,6 +182,7 @@ class LiveAttempt {
           this.#tape.resized({ cols, rows });
         },
         size: () => this.#size,
+        sending: (message) => this.#recording(() => this.#tape.said(message, false)),
         look: async () => this.#observer?.look(),
         tookUp: (message, typedAtMs) => this.#witness.tookUp(agent.identity, message, typedAtMs),
       });

@@ -90,6 +90,8 @@ export interface LiveControls {
   resize(cols: number, rows: number): void;
   /** The present size of the agent's terminal. Null: it has none. */
   size(): TerminalSize | null;
+  /** Records a message that is about to be typed. False: the disk refused, and the attempt ends. */
+  sending(message: string): boolean;
   /** Checks the agent's activity now and reports it through `activity` before it resolves. */
   look(): Promise<void>;
   /** Whether the conversation has the typed message. Null: the engine cannot tell. */
