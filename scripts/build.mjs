@@ -1,6 +1,6 @@
 /**
  * Bundles the CLI, the demo agent and the certify program into `dist/`: small chunks, loaded when a command needs them;
- * and the manual page.
+ * the page of `reprise web` into `dist/web`; and the manual page.
  * Bundles the actors of the tests beside their source, where the package does not take them along.
  */
 import { spawnSync } from "node:child_process";
@@ -18,6 +18,7 @@ import {
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import { bundleHot } from "./bundle-hot.mjs";
+import { bundleWeb } from "./bundle-web.mjs";
 import { common } from "./bundle.mjs";
 
 const { version } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8"));
@@ -56,10 +57,15 @@ writeFileSync(
   '{"general":{"sessionRetention":{"enabled":false}}}\n',
 );
 // What is inside the bundle is distributed with it, so its licences are too.
-const inputs = built.flatMap(({ metafile }) => Object.keys(metafile.inputs));
-const foreign = inputs.filter((file) => !/^src\/|(^|\/)node_modules\/|^(?:nothing|ascii-width):/.test(file));
+const page = await bundleWeb(`${aside}/web`, version);
+const inputs = [...built.map(({ metafile }) => metafile), page].flatMap((metafile) =>
+  Object.keys(metafile.inputs),
+);
+const foreign = inputs.filter(
+  (file) => !/^(?:src|web)\/|(^|\/)node_modules\/|^(?:nothing|ascii-width):/.test(file),
+);
 if (foreign.length > 0)
-  throw new Error(`the package must hold only src/ and dependencies, not ${foreign.join(", ")}`);
+  throw new Error(`the package must hold only src/, web/ and dependencies, not ${foreign.join(", ")}`);
 const packages = new Set(inputs.flatMap((file) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(file) ?? []));
 const licences = [...packages].toSorted().map((folder) => {
   const file = readdirSync(place(folder)).find((name) => /^licen[cs]e/i.test(name));

@@ -1,0 +1,205 @@
+/** The shell of the page: signs in, shows the navigation and the screen of the address, says when the connection is lost. */
+import { render } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import {
+  connect,
+  disconnect,
+  onSignedOut,
+  type Refusal,
+  signIn,
+  useGet,
+  useLink,
+  watchConnection,
+} from "./api.ts";
+import { clock, plural, safeLine } from "./format.ts";
+import { Button, Command, Empty, Failure, Skeleton } from "./parts/common.tsx";
+import { Icon, type IconName } from "./parts/icons.tsx";
+import { Help, Palette, useShortcuts } from "./parts/palette.tsx";
+import { followLinks, type Place, usePlace } from "./router.ts";
+import { InboxScreen } from "./screens/inbox.tsx";
+import { More } from "./screens/more.tsx";
+import { RunScreen } from "./screens/run.tsx";
+import { Runs } from "./screens/runs.tsx";
+import type { Inbox, Session } from "./types.ts";
+
+const NAVIGATION: readonly (readonly [path: string, label: string, icon: IconName])[] = [
+  ["/", "Inbox", "inbox"],
+  ["/runs", "Runs", "runs"],
+];
+
+function App() {
+  const [state, setState] = useState<{ session?: Session | null; error?: Refusal }>({});
+  const begin = () => {
+    setState({});
+    signIn().then(
+      (session) => {
+        setState({ session });
+        if (session !== null) connect();
+      },
+      (error: Refusal) => setState(error.status === 401 ? { session: null } : { error }),
+    );
+  };
+  useEffect(() => {
+    onSignedOut(() => {
+      disconnect();
+      setState({ session: null });
+    });
+    begin();
+    watchConnection();
+    // A link for another session may be opened in this tab.
+    addEventListener("hashchange", begin);
+    return () => removeEventListener("hashchange", begin);
+  }, []);
+  if (state.session === null) return <SignedOut />;
+  if (state.error !== undefined)
+    return (
+      <main class="alone" id="main">
+        <h1>Reprise</h1>
+        <Failure error={state.error} onRetry={begin} />
+      </main>
+    );
+  if (state.session === undefined)
+    return (
+      <main class="alone" id="main" aria-busy="true">
+        <h1 class="hidden">Reprise</h1>
+        <Skeleton rows={8} />
+      </main>
+    );
+  return <Page session={state.session} />;
+}
+
+function SignedOut() {
+  return (
+    <main class="alone" id="main">
+      <h1>Signed out</h1>
+      <p>
+        Run <Command>reprise web link</Command> for another link.
+      </p>
+    </main>
+  );
+}
+
+function Page({ session }: { readonly session: Session }) {
+  const place = usePlace();
+  const [dialog, setDialog] = useState<"palette" | "help">();
+  const inbox = useGet<Inbox>("/inbox", ["inbox"]);
+  useShortcuts(setDialog, dialog !== undefined);
+  useEffect(() => {
+    if (place.screen !== "run") document.title = `${titleFor(place)} · Reprise`;
+  }, [place.screen]);
+  const waiting = (inbox.data?.decisions.length ?? 0) + (inbox.data?.waiting.length ?? 0);
+  return (
+    <div class="page">
+      <a class="skip" href="#main">
+        Skip to the content
+      </a>
+      <Navigation place={place} waiting={waiting} session={session} onPalette={() => setDialog("palette")} />
+      <div class="content">
+        <Connection />
+        <Screen place={place} session={session} />
+      </div>
+      {dialog === "palette" ? <Palette onClose={() => setDialog(undefined)} /> : null}
+      {dialog === "help" ? <Help onClose={() => setDialog(undefined)} /> : null}
+    </div>
+  );
+}
+
+const titleFor = ({ screen }: Place): string => screen.charAt(0).toUpperCase() + screen.slice(1);
+
+function Screen({ place, session }: { readonly place: Place; readonly session: Session }) {
+  const mayWrite = session.rights === "full";
+  switch (place.screen) {
+    case "inbox":
+      return <InboxScreen mayWrite={mayWrite} />;
+    case "runs":
+      return <Runs place={place} mayWrite={mayWrite} />;
+    case "run":
+      return <RunScreen key={place.handle} place={place} mayWrite={mayWrite} />;
+    case "more":
+      return <More session={session} />;
+    default:
+      return (
+        <main class="screen" id="main">
+          <h1>Not found</h1>
+          <Empty title="This address has no screen">
+            <a href="/runs">All runs</a>
+          </Empty>
+        </main>
+      );
+  }
+}
+
+interface NavigationProps {
+  readonly place: Place;
+  readonly waiting: number;
+  readonly session: Session;
+  readonly onPalette: () => void;
+}
+
+function Navigation({ place, waiting, session, onPalette }: NavigationProps) {
+  const here = place.screen === "run" ? "/runs" : place.screen === "inbox" ? "/" : `/${place.screen}`;
+  return (
+    <nav class="nav" aria-label="Screens">
+      <a class="brand" href="/" aria-label="Reprise">
+        <span class="brand-mark" aria-hidden="true">
+          <svg viewBox="0 0 24 24">
+            <path d="M6 4v16M18 4v16M12 9v.01M12 15v.01" />
+          </svg>
+        </span>
+        Reprise
+      </a>
+      <button type="button" class="find" onClick={onPalette}>
+        <Icon name="search" />
+        Go to…
+        <kbd>Ctrl K</kbd>
+      </button>
+      <ul>
+        {NAVIGATION.map(([path, label, icon]) => (
+          <li key={path} class={`nav-item is-${icon}`}>
+            <a href={path} aria-current={here === path ? "page" : undefined}>
+              <Icon name={icon} />
+              {label}
+              {icon === "inbox" && waiting > 0 ? (
+                <span class="badge" aria-label={`${plural(waiting, "thing")} to do`}>
+                  {waiting}
+                </span>
+              ) : null}
+            </a>
+          </li>
+        ))}
+        <li class="nav-item is-more">
+          <a href="/more" aria-current={here === "/more" ? "page" : undefined}>
+            <Icon name="more" />
+            More
+          </a>
+        </li>
+      </ul>
+      <p class="nav-foot">
+        {session.rights === "read" ? <span class="tag">read only</span> : null}
+        {safeLine(session.state ?? "", 24)} {safeLine(session.version, 20)}
+      </p>
+    </nav>
+  );
+}
+
+/** Fixed height when it is there, and announced once. */
+function Connection() {
+  const link = useLink();
+  const isLost = link.state === "lost";
+  return (
+    <div class={isLost ? "connection is-lost" : "connection"} role="status">
+      {isLost ? (
+        <>
+          <span>Connection lost. What you see is from {clock(link.at)}.</span>
+          <Button onClick={connect}>Reconnect</Button>
+        </>
+      ) : null}
+    </div>
+  );
+}
+
+const root = document.getElementById("page");
+if (root !== null) {
+  followLinks();
+  render(<App />, root);
+}

@@ -1,0 +1,184 @@
+/**
+ * A conversation as people read it, made from the engine's events: pieces of text become messages, the start and end of
+ * a tool call one line, calls in a row one group. Pure: blocks that did not change stay the same objects.
+ */
+import type { ConversationEvent, Outcome, Tokens, Trouble } from "../types.ts";
+
+export interface ToolCall {
+  readonly id: string;
+  readonly name: string;
+  readonly detail: string;
+  readonly state: "running" | "ok" | "failed";
+  readonly output?: string;
+}
+
+export type Block = { readonly n: number; readonly t: number | null } & (
+  | {
+      readonly kind: "attempt";
+      readonly why: string;
+      readonly startedAt: string | null;
+      readonly outcome: Outcome | null;
+    }
+  | { readonly kind: "user"; readonly text: string }
+  | { readonly kind: "text"; readonly text: string }
+  | { readonly kind: "tools"; readonly calls: readonly ToolCall[] }
+  | {
+      readonly kind: "trouble";
+      readonly level: "bad" | "warn" | "note";
+      readonly text: string;
+      readonly trouble?: Trouble;
+    }
+  | { readonly kind: "ended"; readonly result: string; readonly tokens: Tokens | null }
+);
+
+export interface Conversation {
+  readonly blocks: readonly Block[];
+  /** Used tokens that the end of the turn will show. */
+  readonly tokens: Tokens | null;
+}
+
+export const EMPTY: Conversation = { blocks: [], tokens: null };
+
+const str = (value: unknown): string => (typeof value === "string" ? value : "");
+
+export function append(conversation: Conversation, events: readonly ConversationEvent[]): Conversation {
+  if (events.length === 0) return conversation;
+  const draft: Draft = { blocks: [...conversation.blocks], tokens: conversation.tokens };
+  for (const event of events) take(draft, event);
+  return draft;
+}
+
+interface Draft {
+  blocks: Block[];
+  tokens: Tokens | null;
+}
+
+function take(draft: Draft, event: ConversationEvent): void {
+  const n = event.n ?? event.attempt ?? 1;
+  const at = { n, t: event.t ?? null };
+  switch (event.type) {
+    case "attempt":
+      return attempt(draft, event, at);
+    case "user":
+    case "message":
+      return user(draft, str(event["text"]) || str(event["message"]), at);
+    case "text":
+      return text(draft, event, at);
+    case "tool":
+      return tool(draft, event, at);
+    case "usage":
+      draft.tokens = ((event["tokens"] ?? event["session"]) as Tokens | undefined) ?? draft.tokens;
+      return;
+    case "retry":
+    case "notice":
+    case "session_changed":
+      return void draft.blocks.push({ ...at, kind: "trouble", ...notice(event) });
+    case "turn_ended":
+      return ended(draft, event, at);
+    // `session`, `turn_started`, `unknown` and events of later versions say nothing to a reader.
+    default:
+  }
+}
+
+type At = Pick<Block, "n" | "t">;
+
+/** The first message belongs to the attempt; a live attempt is told again when it ends. */
+function attempt(draft: Draft, event: ConversationEvent, at: At): void {
+  const outcome = (event["outcome"] as Outcome | undefined) ?? null;
+  const block: Block = {
+    ...at,
+    kind: "attempt",
+    why: str(event["kind"]),
+    startedAt: str(event["startedAt"]) || null,
+    outcome,
+  };
+  const known = draft.blocks.findIndex((old) => old.kind === "attempt" && old.n === at.n);
+  if (known >= 0) draft.blocks[known] = block;
+  else draft.blocks.push(block);
+  draft.tokens = null;
+  const message = str(event["message"]);
+  if (known < 0 && message !== "") draft.blocks.push({ ...at, kind: "user", text: message });
+}
+
+/** Newer recordings tell the first message of an attempt twice: with the attempt, and as an event. */
+function user(draft: Draft, said: string, at: At): void {
+  if (said === "") return;
+  const last = draft.blocks.at(-1);
+  if (last?.kind === "user" && last.n === at.n && last.text === said) return;
+  draft.blocks.push({ ...at, kind: "user", text: said });
+}
+
+function text(draft: Draft, event: ConversationEvent, at: At): void {
+  const piece = str(event["text"]);
+  const last = draft.blocks.at(-1);
+  if (last?.kind !== "text" || last.n !== at.n) draft.blocks.push({ ...at, kind: "text", text: piece });
+  else {
+    const joined = event["delta"] === true ? last.text + piece : `${last.text}\n\n${piece}`;
+    draft.blocks[draft.blocks.length - 1] = { ...last, text: joined };
+  }
+}
+
+function tool(draft: Draft, event: ConversationEvent, at: At): void {
+  const id = str(event["id"]);
+  if (event["state"] !== "ended") return toolStarted(draft, event, at);
+  for (let place = draft.blocks.length - 1; place >= 0; place -= 1) {
+    const block = draft.blocks[place];
+    if (block === undefined || block.n !== at.n) break;
+    if (block.kind !== "tools") continue;
+    const which = block.calls.findLastIndex((call) => call.id === id && call.state === "running");
+    if (which < 0) continue;
+    const output = str(event["output"]);
+    const calls = block.calls.map((call, index) =>
+      index === which ? { ...call, state: outcomeOf(event), ...(output === "" ? {} : { output }) } : call,
+    );
+    draft.blocks[place] = { ...block, calls };
+    return;
+  }
+  toolStarted(draft, event, at);
+}
+
+const outcomeOf = (event: ConversationEvent): ToolCall["state"] => {
+  if (event["state"] !== "ended") return "running";
+  return event["ok"] === false ? "failed" : "ok";
+};
+
+function toolStarted(draft: Draft, event: ConversationEvent, at: At): void {
+  const output = str(event["output"]);
+  const call: ToolCall = {
+    id: str(event["id"]),
+    name: str(event["name"]) || "tool",
+    detail: str(event["detail"]),
+    state: outcomeOf(event),
+    ...(output === "" ? {} : { output }),
+  };
+  const last = draft.blocks.at(-1);
+  if (last?.kind === "tools" && last.n === at.n)
+    draft.blocks[draft.blocks.length - 1] = { ...last, calls: [...last.calls, call] };
+  else draft.blocks.push({ ...at, kind: "tools", calls: [call] });
+}
+
+function notice(event: ConversationEvent): { level: "warn" | "note"; text: string; trouble?: Trouble } {
+  if (event.type === "retry") {
+    const trouble = event["trouble"] as Trouble;
+    const delay = event["delayMs"];
+    const wait = typeof delay === "number" ? ` in ${Math.round(delay / 1_000)} s` : "";
+    return { level: "warn", text: `The engine retries${wait}: ${trouble.message}`, trouble };
+  }
+  if (event.type === "session_changed")
+    return {
+      level: "note",
+      text: `The conversation changed in the UI (${str(event["why"])}): ${str(event["session"])}`,
+    };
+  const denied = event["denied"] as { name: string; detail?: string } | undefined;
+  if (denied === undefined) return { level: "note", text: str(event["message"]) };
+  return { level: "warn", text: `Denied: ${denied.name} ${denied.detail ?? ""}`.trim() };
+}
+
+function ended(draft: Draft, event: ConversationEvent, at: At): void {
+  const trouble = event["trouble"] as Trouble | undefined;
+  const result = str(event["result"]);
+  if (trouble !== undefined)
+    draft.blocks.push({ ...at, kind: "trouble", level: "bad", text: trouble.message, trouble });
+  draft.blocks.push({ ...at, kind: "ended", result, tokens: draft.tokens });
+  draft.tokens = null;
+}

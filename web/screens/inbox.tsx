@@ -1,0 +1,216 @@
+/** What waits for a person, of all agents: questions, UIs that ask, ended runs, limits. */
+import { useState } from "preact/hooks";
+import { act, useGet } from "../api.ts";
+import { duration, moment, plural, safe, safeLine, titleOf } from "../format.ts";
+import { Age, Button, Empty, Failure, Skeleton, State, useAction, useNow } from "../parts/common.tsx";
+import { Icon } from "../parts/icons.tsx";
+import type { Decision, DecisionOption, Inbox, RunRow } from "../types.ts";
+
+export function InboxScreen({ mayWrite }: { readonly mayWrite: boolean }) {
+  const { data, error, reload } = useGet<Inbox>("/inbox", ["inbox"]);
+  const now = useNow(1_000);
+  return (
+    <main class="screen" id="main">
+      <header class="screen-head">
+        <h1>Inbox</h1>
+        <span class="count" role="status">
+          {data === undefined ? "" : waitingWords(data)}
+        </span>
+      </header>
+      {error === undefined ? null : <Failure error={error} onRetry={reload} />}
+      {data === undefined && error === undefined ? <Skeleton /> : null}
+      {data === undefined ? null : <Sections inbox={data} now={now} mayWrite={mayWrite} onDone={reload} />}
+    </main>
+  );
+}
+
+function waitingWords({ decisions, waiting }: Inbox): string {
+  const n = decisions.length + waiting.length;
+  return n === 0 ? "nothing waits for you" : `${plural(n, "thing")} for you`;
+}
+
+interface SectionsProps {
+  readonly inbox: Inbox;
+  readonly now: number;
+  readonly mayWrite: boolean;
+  readonly onDone: () => void;
+}
+
+function Sections({ inbox, now, mayWrite, onDone }: SectionsProps) {
+  const { decisions, waiting, limits, ended } = inbox;
+  if (decisions.length + waiting.length + limits.length + ended.length === 0)
+    return (
+      <Empty title="All clear">
+        <p>Questions of agents, limits and runs that ended in the last 24 hours appear here.</p>
+      </Empty>
+    );
+  return (
+    <>
+      {decisions.length === 0 ? null : (
+        <section aria-labelledby="h-decisions">
+          <h2 id="h-decisions">Questions</h2>
+          {decisions.map((decision) => (
+            <DecisionCard
+              key={decision.id}
+              decision={decision}
+              now={now}
+              mayWrite={mayWrite}
+              onDone={onDone}
+            />
+          ))}
+        </section>
+      )}
+      {waiting.length === 0 ? null : (
+        <section aria-labelledby="h-waiting">
+          <h2 id="h-waiting">Waiting in their own UI</h2>
+          <ul class="cards">
+            {waiting.map((run) => (
+              <li key={run.handle}>
+                <RunLine
+                  run={run}
+                  now={now}
+                  href={`/runs/${run.handle}/terminal`}
+                  detail={run.live?.what ?? ""}
+                />
+              </li>
+            ))}
+          </ul>
+        </section>
+      )}
+      {limits.length === 0 ? null : (
+        <section aria-labelledby="h-limits">
+          <h2 id="h-limits">Limits</h2>
+          <ul class="cards">
+            {limits.map((limit) => (
+              <li key={`${limit.handle} ${limit.kind}`} class="line-card">
+                <Icon name="clock" />
+                <span class="is-engine">{safeLine(limit.engine, 16)}</span>
+                <span class="grow">{safeLine(limit.kind.replaceAll("_", " "), 40)}</span>
+                <span class="dim">{resetWords(limit.resetsAt, now)}</span>
+                <a href={`/runs/${limit.handle}`} class="mono">
+                  {limit.handle}
+                </a>
+              </li>
+            ))}
+          </ul>
+        </section>
+      )}
+      {ended.length === 0 ? null : (
+        <section aria-labelledby="h-ended">
+          <h2 id="h-ended">Ended in the last 24 hours</h2>
+          <ul class="cards">
+            {ended.map((run) => (
+              <li key={run.handle}>
+                <RunLine
+                  run={run}
+                  now={now}
+                  href={`/runs/${run.handle}`}
+                  detail={run.outcome?.reason ?? ""}
+                />
+              </li>
+            ))}
+          </ul>
+        </section>
+      )}
+    </>
+  );
+}
+
+function resetWords(resetsAt: string | null, now: number): string {
+  if (resetsAt === null) return "no reset time is known";
+  const left = Date.parse(resetsAt) - now;
+  if (left <= 0) return `was reset ${moment(resetsAt, now)}`;
+  return `resets ${moment(resetsAt, now)}, in ${duration(left)}`;
+}
+
+interface RunLineProps {
+  readonly run: RunRow;
+  readonly now: number;
+  readonly href: string;
+  readonly detail: string;
+}
+
+export function RunLine({ run, now, href, detail }: RunLineProps) {
+  return (
+    <a class="line-card" href={href}>
+      <State state={run.live?.state ?? run.status} isLive={run.live !== null && run.live !== undefined} />
+      <span class="grow cut">
+        {titleOf(run)}
+        {detail === "" ? null : <span class="dim"> · {safeLine(detail, 160)}</span>}
+      </span>
+      <span class="is-engine">{safeLine(run.agentName, 16)}</span>
+      <span class="dim is-number">
+        <Age at={run.updatedAt} now={now} />
+      </span>
+    </a>
+  );
+}
+
+interface DecisionCardProps {
+  readonly decision: Decision;
+  readonly now: number;
+  readonly mayWrite: boolean;
+  readonly onDone: () => void;
+}
+
+/** Answered in place, with the facts that the CLI shows. */
+function DecisionCard({ decision, now, mayWrite, onDone }: DecisionCardProps) {
+  const [message, setMessage] = useState("");
+  const action = useAction();
+  const takesMessage = decision.options.some(({ does }) => does === "resume" || does === "nudge");
+  const choose = (option: DecisionOption) =>
+    action.run(async () => {
+      const isTold = message.trim() !== "" && (option.does === "resume" || option.does === "nudge");
+      await act(`/decisions/${decision.id}`, { choice: option.n, ...(isTold ? { message } : {}) });
+      onDone();
+    });
+  return (
+    <article class="decision" aria-label={`Question of agent ${decision.agentId}`}>
+      <header>
+        <Icon name="inbox" />
+        <a href={`/runs/${decision.agentId}`} class="mono">
+          {safeLine(decision.agentId, 16)}
+        </a>
+        <span class="dim">attempt {decision.attempt}</span>
+        <span class="grow" />
+        <span class="dim">
+          <Age at={decision.createdAt} now={now} />
+        </span>
+      </header>
+      <p class="decision-what">{safeLine(decision.what, 400)}</p>
+      {decision.trouble === null ? null : (
+        <p class="is-bad">
+          {safeLine(decision.trouble.kind.replaceAll("_", " "), 40)}:{" "}
+          {safeLine(decision.trouble.message, 400)}
+        </p>
+      )}
+      {decision.tried === undefined ? null : <pre class="plain quote">{safe(decision.tried)}</pre>}
+      {decision.lastWords === "" ? null : (
+        <blockquote class="quote">
+          <pre class="plain">{safe(decision.lastWords)}</pre>
+        </blockquote>
+      )}
+      {mayWrite && takesMessage ? (
+        <label class="field-block">
+          <span>Message to the agent (optional)</span>
+          <textarea rows={2} value={message} onInput={(event) => setMessage(event.currentTarget.value)} />
+        </label>
+      ) : null}
+      {action.error === undefined ? null : <Failure error={action.error} />}
+      {mayWrite ? (
+        <div class="actions">
+          {decision.options.map((option, at) => (
+            <Button
+              key={option.n}
+              kind={at === 0 ? "primary" : "plain"}
+              disabled={action.busy}
+              onClick={() => choose(option)}
+            >
+              {option.n}. {safeLine(option.label, 80)}
+            </Button>
+          ))}
+        </div>
+      ) : null}
+    </article>
+  );
+}
