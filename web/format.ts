@@ -78,6 +78,15 @@ export const safe = harmless;
 export const safeLine = (text: string | null | undefined, max?: number): string =>
   harmlessLine(text ?? "", max);
 
+export const isLive = (run: Pick<RunRow, "live">): boolean =>
+  run.live === true || (typeof run.live === "object" && run.live !== null);
+
+/** What a live UI does, else the state of the run. */
+export const stateOf = (run: RunRow): string =>
+  (typeof run.live === "object" ? run.live?.state : undefined) ?? run.status;
+
+export const isInteractive = (run: RunRow): boolean => run.interactive ?? run.launch?.interactive ?? false;
+
 export function titleOf(run: Pick<RunRow, "title" | "name" | "launch">): string {
   const title = run.title ?? run.name ?? run.launch?.message ?? "";
   return safeLine(title, 200).trim() || "Untitled conversation";

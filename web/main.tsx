@@ -7,25 +7,40 @@ import {
   onSignedOut,
   type Refusal,
   signIn,
+  signOut,
   useGet,
   useLink,
   watchConnection,
 } from "./api.ts";
 import { clock, plural, safeLine } from "./format.ts";
-import { Button, Command, Empty, Failure, Skeleton } from "./parts/common.tsx";
+import { Button, Command, Dialog, Empty, Failure, Skeleton, useAction } from "./parts/common.tsx";
 import { Icon, type IconName } from "./parts/icons.tsx";
 import { Help, Palette, useShortcuts } from "./parts/palette.tsx";
 import { followLinks, type Place, usePlace } from "./router.ts";
+import { Agents } from "./screens/agents.tsx";
+import { Batches } from "./screens/batches.tsx";
+import { Doctor } from "./screens/doctor.tsx";
 import { InboxScreen } from "./screens/inbox.tsx";
-import { More } from "./screens/more.tsx";
+import { Reviews } from "./screens/reviews.tsx";
 import { RunScreen } from "./screens/run.tsx";
 import { Runs } from "./screens/runs.tsx";
+import { Search } from "./screens/search.tsx";
+import { Usage } from "./screens/usage.tsx";
 import type { Inbox, Session } from "./types.ts";
 
 const NAVIGATION: readonly (readonly [path: string, label: string, icon: IconName])[] = [
   ["/", "Inbox", "inbox"],
   ["/runs", "Runs", "runs"],
+  ["/agents", "Agents", "agents"],
+  ["/usage", "Usage", "usage"],
+  ["/batches", "Batches", "batches"],
+  ["/reviews", "Reviews", "reviews"],
+  ["/search", "Search", "search"],
+  ["/doctor", "Doctor", "doctor"],
 ];
+
+/** What does not fit into the bar of a phone. */
+const MORE: readonly string[] = ["/batches", "/reviews", "/search", "/doctor"];
 
 function App() {
   const [state, setState] = useState<{ session?: Session | null; error?: Refusal }>({});
@@ -81,7 +96,7 @@ function SignedOut() {
 
 function Page({ session }: { readonly session: Session }) {
   const place = usePlace();
-  const [dialog, setDialog] = useState<"palette" | "help">();
+  const [dialog, setDialog] = useState<"palette" | "help" | "more">();
   const inbox = useGet<Inbox>("/inbox", ["inbox"]);
   useShortcuts(setDialog, dialog !== undefined);
   useEffect(() => {
@@ -93,12 +108,13 @@ function Page({ session }: { readonly session: Session }) {
       <a class="skip" href="#main">
         Skip to the content
       </a>
-      <Navigation place={place} waiting={waiting} session={session} onPalette={() => setDialog("palette")} />
+      <Navigation place={place} waiting={waiting} session={session} onOpen={setDialog} />
       <div class="content">
         <Connection />
         <Screen place={place} session={session} />
       </div>
       {dialog === "palette" ? <Palette onClose={() => setDialog(undefined)} /> : null}
+      {dialog === "more" ? <More session={session} onClose={() => setDialog(undefined)} /> : null}
       {dialog === "help" ? <Help onClose={() => setDialog(undefined)} /> : null}
     </div>
   );
@@ -115,8 +131,18 @@ function Screen({ place, session }: { readonly place: Place; readonly session: S
       return <Runs place={place} mayWrite={mayWrite} />;
     case "run":
       return <RunScreen key={place.handle} place={place} mayWrite={mayWrite} />;
-    case "more":
-      return <More session={session} />;
+    case "search":
+      return <Search place={place} />;
+    case "agents":
+      return <Agents />;
+    case "batches":
+      return <Batches />;
+    case "reviews":
+      return <Reviews />;
+    case "usage":
+      return <Usage />;
+    case "doctor":
+      return <Doctor />;
     default:
       return (
         <main class="screen" id="main">
@@ -133,10 +159,10 @@ interface NavigationProps {
   readonly place: Place;
   readonly waiting: number;
   readonly session: Session;
-  readonly onPalette: () => void;
+  readonly onOpen: (dialog: "palette" | "help" | "more") => void;
 }
 
-function Navigation({ place, waiting, session, onPalette }: NavigationProps) {
+function Navigation({ place, waiting, session, onOpen }: NavigationProps) {
   const here = place.screen === "run" ? "/runs" : place.screen === "inbox" ? "/" : `/${place.screen}`;
   return (
     <nav class="nav" aria-label="Screens">
@@ -148,7 +174,7 @@ function Navigation({ place, waiting, session, onPalette }: NavigationProps) {
         </span>
         Reprise
       </a>
-      <button type="button" class="find" onClick={onPalette}>
+      <button type="button" class="find" onClick={() => onOpen("palette")}>
         <Icon name="search" />
         Go to…
         <kbd>Ctrl K</kbd>
@@ -168,17 +194,47 @@ function Navigation({ place, waiting, session, onPalette }: NavigationProps) {
           </li>
         ))}
         <li class="nav-item is-more">
-          <a href="/more" aria-current={here === "/more" ? "page" : undefined}>
+          <button type="button" onClick={() => onOpen("more")} data-here={MORE.includes(here)}>
             <Icon name="more" />
             More
-          </a>
+          </button>
         </li>
       </ul>
       <p class="nav-foot">
-        {session.rights === "read" ? <span class="tag">read only</span> : null}
-        {safeLine(session.state ?? "", 24)} {safeLine(session.version, 20)}
+        {session.rights === "full" ? null : <span class="tag">read only</span>}
+        <button type="button" class="as-link" onClick={() => onOpen("more")}>
+          {safeLine(session.state ?? "Reprise", 24)} {safeLine(session.version, 20)}
+        </button>
       </p>
     </nav>
+  );
+}
+
+/** The screens that a phone's bar lacks, and the session. */
+function More({ session, onClose }: { readonly session: Session; readonly onClose: () => void }) {
+  const action = useAction();
+  return (
+    <Dialog title="More" onClose={onClose}>
+      <ul class="menu">
+        {NAVIGATION.filter(([path]) => MORE.includes(path)).map(([path, label, icon]) => (
+          <li key={path}>
+            <a href={path} onClick={onClose}>
+              <Icon name={icon} />
+              {label}
+            </a>
+          </li>
+        ))}
+      </ul>
+      {action.error === undefined ? null : <Failure error={action.error} />}
+      <p class="dim">
+        Reprise {safeLine(session.version, 20)}
+        {session.state === undefined ? "" : `, state directory ${safeLine(session.state, 60)}`},{" "}
+        {session.rights === "full" ? "full rights" : "read only"}.
+      </p>
+      <footer class="form-foot">
+        <Button onClick={() => action.run(signOut)}>Sign out</Button>
+      </footer>
+    </Dialog>
   );
 }
 

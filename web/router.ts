@@ -11,8 +11,8 @@ export interface Place {
   readonly query: URLSearchParams;
 }
 
-const SCREENS = ["runs", "search", "agents", "batches", "reviews", "usage", "doctor", "more"];
-const RUN = /^\/runs\/([0-9a-f]{8})(?:\/(attempts|terminal|changes|replay)(?:\/(\d{1,6}))?)?$/;
+const SCREENS = ["runs", "search", "agents", "batches", "reviews", "usage", "doctor"];
+const RUN = /^\/runs\/([0-9a-f]{4,8})(?:\/(attempts|terminal|changes|replay)(?:\/(\d{1,6}))?)?$/;
 
 export function placeOf(path: string, search = ""): Place {
   const query = new URLSearchParams(search);

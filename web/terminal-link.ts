@@ -9,7 +9,7 @@ export interface TerminalEvents {
   readonly onBytes: (data: Uint8Array, parsed: () => void) => void;
   readonly onControl: (control: boolean, why?: string) => void;
   /** False: the connection is lost, and the agent may still run. */
-  readonly onEnd: (ended: boolean) => void;
+  readonly onEnd: (ended: boolean, why?: string) => void;
 }
 
 interface Told {
@@ -21,6 +21,7 @@ interface Told {
   readonly control?: boolean;
   readonly why?: string;
   readonly ended?: boolean;
+  readonly error?: { readonly message: string };
 }
 
 export class TerminalLink {
@@ -74,6 +75,10 @@ export class TerminalLink {
     }
     if (message.size !== null && message.size !== undefined) this.#events.onSize(message.size);
     if (message.control !== undefined) this.#control(message.control, message.why);
+    if (message.error !== undefined) {
+      this.#isOver = true;
+      this.#events.onEnd(false, message.error.message);
+    }
     if (message.ended === true) {
       this.#isOver = true;
       this.#hasControl = false;

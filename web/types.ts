@@ -28,7 +28,7 @@ export interface LiveState {
   readonly what?: string;
 }
 
-/** One row of the list. */
+/** One row of the list. Lists tell less than the record of one run. */
 export interface RunRow {
   readonly handle: string;
   readonly runId: string;
@@ -38,23 +38,28 @@ export interface RunRow {
   readonly title?: string | null;
   readonly name?: string | null;
   readonly tags?: readonly string[];
+  readonly subject?: string | null;
   readonly cwd: string;
   readonly createdAt: string;
   readonly updatedAt: string;
-  readonly session: {
+  readonly session?: {
     readonly value: string;
     readonly source: string;
     readonly verifiedAt?: string | null;
   } | null;
-  readonly launch: {
+  readonly launch?: {
     readonly message?: string | null;
     readonly interactive?: boolean;
     readonly isolate?: string | null;
     readonly mode?: string;
   };
-  readonly tokens?: Tokens | null;
-  readonly live?: LiveState | null;
-  readonly limit?: { readonly resetsAt?: string | null } | null;
+  /** The last attempt is a UI in a terminal. */
+  readonly interactive?: boolean;
+  /** Of all attempts together; a number is input and output. */
+  readonly tokens?: Tokens | number | null;
+  readonly live?: LiveState | boolean | null;
+  readonly what?: string;
+  readonly limit?: { readonly kind?: string; readonly resetsAt?: string | null } | null;
   readonly parent?: { readonly handle: string } | null;
 }
 
@@ -90,7 +95,8 @@ export interface Attempt {
   readonly outcome?: Outcome | null;
   readonly tokens?: Tokens | null;
   readonly diagnostics?: readonly string[];
-  readonly restored?: unknown;
+  /** The size of its terminal at the start. */
+  readonly terminal?: { readonly cols: number; readonly rows: number } | null;
   readonly receipt: Receipt | null;
 }
 
@@ -136,20 +142,23 @@ export interface Decision {
   readonly createdAt: string;
 }
 
+/** The run that hit it, or that run's row with `limit`. */
+export interface Limit extends Partial<Pick<RunRow, "agentName" | "limit">> {
+  readonly handle: string;
+  readonly engine?: string;
+  readonly kind?: string;
+  readonly resetsAt?: string | null;
+}
+
 export interface Inbox {
   readonly decisions: readonly Decision[];
   readonly ended: readonly (RunRow & { readonly endedAt?: string; readonly outcome?: Outcome | null })[];
-  readonly limits: readonly {
-    readonly engine: string;
-    readonly handle: string;
-    readonly kind: string;
-    readonly resetsAt: string | null;
-  }[];
+  readonly limits: readonly Limit[];
   readonly waiting: readonly RunRow[];
 }
 
 export interface Session {
-  readonly rights: "full" | "read";
+  readonly rights: string;
   readonly version: string;
   readonly state?: string;
   readonly cwds?: readonly string[];

@@ -2,7 +2,7 @@
  * A conversation as people read it, made from the engine's events: pieces of text become messages, the start and end of
  * a tool call one line, calls in a row one group. Pure: blocks that did not change stay the same objects.
  */
-import type { ConversationEvent, Outcome, Tokens, Trouble } from "../types.ts";
+import type { Attempt, ConversationEvent, Outcome, Tokens, Trouble } from "../types.ts";
 
 export interface ToolCall {
   readonly id: string;
@@ -10,6 +10,8 @@ export interface ToolCall {
   readonly detail: string;
   readonly state: "running" | "ok" | "failed";
   readonly output?: string;
+  /** Characters of the output that the recording left out. */
+  readonly cut?: number;
 }
 
 export type Block = { readonly n: number; readonly t: number | null } & (
@@ -57,8 +59,6 @@ function take(draft: Draft, event: ConversationEvent): void {
   const n = event.n ?? event.attempt ?? 1;
   const at = { n, t: event.t ?? null };
   switch (event.type) {
-    case "attempt":
-      return attempt(draft, event, at);
     case "user":
     case "message":
       return user(draft, str(event["text"]) || str(event["message"]), at);
@@ -75,37 +75,44 @@ function take(draft: Draft, event: ConversationEvent): void {
       return void draft.blocks.push({ ...at, kind: "trouble", ...notice(event) });
     case "turn_ended":
       return ended(draft, event, at);
-    // `session`, `turn_started`, `unknown` and events of later versions say nothing to a reader.
+    // `attempt`, `session`, `turn_started`, `unknown` and events of later versions say nothing to a reader.
     default:
   }
 }
 
 type At = Pick<Block, "n" | "t">;
 
-/** The first message belongs to the attempt; a live attempt is told again when it ends. */
-function attempt(draft: Draft, event: ConversationEvent, at: At): void {
-  const outcome = (event["outcome"] as Outcome | undefined) ?? null;
-  const block: Block = {
-    ...at,
-    kind: "attempt",
-    why: str(event["kind"]),
-    startedAt: str(event["startedAt"]) || null,
-    outcome,
-  };
-  const known = draft.blocks.findIndex((old) => old.kind === "attempt" && old.n === at.n);
-  if (known >= 0) draft.blocks[known] = block;
-  else draft.blocks.push(block);
-  draft.tokens = null;
-  const message = str(event["message"]);
-  if (known < 0 && message !== "") draft.blocks.push({ ...at, kind: "user", text: message });
+function user(draft: Draft, said: string, at: At): void {
+  if (said !== "") draft.blocks.push({ ...at, kind: "user", text: said });
 }
 
-/** Newer recordings tell the first message of an attempt twice: with the attempt, and as an event. */
-function user(draft: Draft, said: string, at: At): void {
-  if (said === "") return;
-  const last = draft.blocks.at(-1);
-  if (last?.kind === "user" && last.n === at.n && last.text === said) return;
-  draft.blocks.push({ ...at, kind: "user", text: said });
+/**
+ * The attempts stand between the blocks: how each began, what it was told first, and how it ended. Newer recordings
+ * have the first message as an event, too; it is shown once.
+ */
+export function withAttempts(blocks: readonly Block[], history: readonly Attempt[]): readonly Block[] {
+  const byAttempt = new Map<number, Block[]>(history.map(({ n }) => [n, []]));
+  for (const block of blocks) {
+    const list = byAttempt.get(block.n);
+    if (list === undefined) byAttempt.set(block.n, [block]);
+    else list.push(block);
+  }
+  const known = new Map(history.map((attempt) => [attempt.n, attempt]));
+  return [...byAttempt]
+    .sort(([a], [b]) => a - b)
+    .flatMap(([n, said]) => [...beginning(n, known.get(n), said), ...said]);
+}
+
+function beginning(n: number, attempt: Attempt | undefined, said: readonly Block[]): readonly Block[] {
+  const message = attempt?.message ?? "";
+  const isSaid = message === "" || said.some((block) => block.kind === "user");
+  return [
+    {
+      ...{ kind: "attempt", n, t: null, why: attempt?.kind ?? "" },
+      ...{ startedAt: attempt?.startedAt ?? null, outcome: attempt?.outcome ?? null },
+    },
+    ...(isSaid ? [] : [{ kind: "user", n, t: null, text: message } as const]),
+  ];
 }
 
 function text(draft: Draft, event: ConversationEvent, at: At): void {
@@ -127,9 +134,8 @@ function tool(draft: Draft, event: ConversationEvent, at: At): void {
     if (block.kind !== "tools") continue;
     const which = block.calls.findLastIndex((call) => call.id === id && call.state === "running");
     if (which < 0) continue;
-    const output = str(event["output"]);
     const calls = block.calls.map((call, index) =>
-      index === which ? { ...call, state: outcomeOf(event), ...(output === "" ? {} : { output }) } : call,
+      index === which ? { ...call, state: outcomeOf(event), ...outputOf(event) } : call,
     );
     draft.blocks[place] = { ...block, calls };
     return;
@@ -142,14 +148,19 @@ const outcomeOf = (event: ConversationEvent): ToolCall["state"] => {
   return event["ok"] === false ? "failed" : "ok";
 };
 
+function outputOf(event: ConversationEvent): Pick<ToolCall, "output" | "cut"> {
+  const [output, cut] = [str(event["output"]), event["cut"]];
+  if (output === "") return {};
+  return typeof cut === "number" ? { output, cut } : { output };
+}
+
 function toolStarted(draft: Draft, event: ConversationEvent, at: At): void {
-  const output = str(event["output"]);
   const call: ToolCall = {
     id: str(event["id"]),
     name: str(event["name"]) || "tool",
     detail: str(event["detail"]),
     state: outcomeOf(event),
-    ...(output === "" ? {} : { output }),
+    ...outputOf(event),
   };
   const last = draft.blocks.at(-1);
   if (last?.kind === "tools" && last.n === at.n)

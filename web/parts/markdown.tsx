@@ -15,8 +15,8 @@ function draw(node: MarkNode): ComponentChild {
   if (typeof node === "string") return node;
   switch (node.tag) {
     case "heading":
-      // The page has headings of its own above.
-      return h(`h${Math.min(6, node.depth + 2)}`, null, node.children.map(draw));
+      // The page has headings of its own; those of an agent are no part of its structure.
+      return <p class={`md-heading is-${node.depth}`}>{node.children.map(draw)}</p>;
     case "code":
       return <code>{node.text}</code>;
     case "pre":

@@ -18,6 +18,12 @@ interface Entry {
 const PLACES: readonly Entry[] = [
   { path: "/", label: "Inbox", detail: "g i", icon: "inbox" },
   { path: "/runs", label: "Runs", detail: "g r", icon: "runs" },
+  { path: "/agents", label: "Agents and pipelines", detail: "g a", icon: "agents" },
+  { path: "/usage", label: "Usage", detail: "g u", icon: "usage" },
+  { path: "/batches", label: "Batches", detail: "g b", icon: "batches" },
+  { path: "/reviews", label: "Reviews", detail: "g v", icon: "reviews" },
+  { path: "/search", label: "Search conversations", detail: "g s", icon: "search" },
+  { path: "/doctor", label: "Doctor", detail: "g d", icon: "doctor" },
   { path: "/runs?new=1", label: "New run", detail: "n", icon: "plus" },
 ];
 
@@ -118,6 +124,7 @@ const KEYS: readonly (readonly [keys: string, what: string])[] = [
   ["m", "write a message in a run"],
   ["g i", "inbox"],
   ["g r", "runs"],
+  ["g a", "agents; u usage, b batches, v reviews, s search, d doctor"],
   ["1 … 5", "parts of a run"],
   ["Esc", "close a dialog, leave a field"],
 ];
@@ -142,6 +149,12 @@ export function Help({ onClose }: { readonly onClose: () => void }) {
 const AFTER_G: Readonly<Record<string, string>> = {
   i: "/",
   r: "/runs",
+  a: "/agents",
+  u: "/usage",
+  b: "/batches",
+  v: "/reviews",
+  s: "/search",
+  d: "/doctor",
 };
 
 /** Keys of the whole page. None works while a person types. */

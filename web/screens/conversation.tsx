@@ -1,8 +1,25 @@
 /** The conversation of a run as people read it, and the box that continues it. */
-import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { act, get, listen, type Refusal, useLink } from "../api.ts";
-import { duration, moment, plural, safe, safeLine, tokenWords } from "../format.ts";
-import { append, type Block, type Conversation, EMPTY, type ToolCall } from "../model/conversation.ts";
+import {
+  count,
+  duration,
+  isInteractive,
+  isLive,
+  moment,
+  plural,
+  safe,
+  safeLine,
+  tokenWords,
+} from "../format.ts";
+import {
+  append,
+  type Block,
+  type Conversation,
+  EMPTY,
+  type ToolCall,
+  withAttempts,
+} from "../model/conversation.ts";
 import { Button, Empty, Failure, Note, Skeleton, State, useAction } from "../parts/common.tsx";
 import { Icon } from "../parts/icons.tsx";
 import { Measured } from "../parts/list.tsx";
@@ -65,16 +82,14 @@ function useConversation(handle: string) {
 
 export function ConversationView({ run }: { readonly run: Run }) {
   const { talk, isLoaded, error } = useConversation(run.handle);
-  const { blocks } = talk;
+  const blocks = useMemo(() => withAttempts(talk.blocks, run.history), [talk.blocks, run.history]);
   const guess = useCallback((at: number) => guessHeight(blocks[at]), [blocks]);
   if (error !== undefined && blocks.length === 0) return <Failure error={error} />;
   if (!isLoaded && blocks.length === 0) return <Skeleton rows={10} />;
   if (blocks.length === 0)
     return (
       <Empty title="Nothing was said yet">
-        {run.launch.interactive === true ? (
-          <p>The agent's own UI is recorded: see Terminal and Replay.</p>
-        ) : null}
+        {isInteractive(run) ? <p>The agent's own UI is recorded: see Terminal and Replay.</p> : null}
       </Empty>
     );
   return (
@@ -109,7 +124,7 @@ const BlockView = memo(({ block, handle, engine }: BlockProps) => {
   switch (block.kind) {
     case "attempt":
       return (
-        <div class="block is-attempt">
+        <div class={block.n === 1 ? "block is-attempt is-first" : "block is-attempt"}>
           <a href={`/runs/${handle}/attempts`}>
             Attempt {block.n} · {safeLine(block.why, 20)}
           </a>
@@ -208,6 +223,7 @@ function Tool({ call }: { readonly call: ToolCall }) {
       <pre class="plain" tabIndex={0}>
         {call.detail === "" ? "" : `${safe(call.detail)}\n`}
         {call.output === undefined ? "" : `\n${safe(call.output)}`}
+        {call.cut === undefined ? "" : `\n(${count(call.cut)} characters are not in the recording)`}
       </pre>
     </details>
   );
@@ -219,9 +235,8 @@ export function Composer({ run, mayWrite }: { readonly run: Run; readonly mayWri
   const [sent, setSent] = useState<{ sent: string; why?: string }>();
   const action = useAction();
   useEffect(() => sessionStorage.setItem(`draft-${run.handle}`, text), [text, run.handle]);
-  const isLive = run.live !== null && run.live !== undefined;
-  const isUi = isLive && run.launch.interactive === true;
-  const why = refusalOf(run, { mayWrite, isLive, isUi });
+  const isUi = isLive(run) && isInteractive(run);
+  const why = refusalOf(run, mayWrite, isUi);
   const submit = () => {
     if (why !== null || text.trim() === "") return;
     setSent(undefined);
@@ -276,13 +291,10 @@ export function Composer({ run, mayWrite }: { readonly run: Run; readonly mayWri
   );
 }
 
-function refusalOf(
-  run: Run,
-  now: { readonly mayWrite: boolean; readonly isLive: boolean; readonly isUi: boolean },
-): string | null {
-  if (!now.mayWrite) return "This link may only read.";
-  if (now.isUi) return null;
-  if (now.isLive) return "The agent is working. Stop it, or wait for the end of its turn.";
+function refusalOf(run: Run, mayWrite: boolean, isUi: boolean): string | null {
+  if (!mayWrite) return "This link may only read.";
+  if (isUi) return null;
+  if (isLive(run)) return "The agent is working. Stop it, or wait for the end of its turn.";
   if (!run.resumable) return `This run cannot be resumed${run.why ? `: ${safeLine(run.why, 120)}` : "."}`;
   return null;
 }

@@ -1,7 +1,7 @@
 /** What waits for a person, of all agents: questions, UIs that ask, ended runs, limits. */
 import { useState } from "preact/hooks";
 import { act, useGet } from "../api.ts";
-import { duration, moment, plural, safe, safeLine, titleOf } from "../format.ts";
+import { duration, isLive, moment, plural, safe, safeLine, stateOf, titleOf } from "../format.ts";
 import { Age, Button, Empty, Failure, Skeleton, State, useAction, useNow } from "../parts/common.tsx";
 import { Icon } from "../parts/icons.tsx";
 import type { Decision, DecisionOption, Inbox, RunRow } from "../types.ts";
@@ -66,12 +66,7 @@ function Sections({ inbox, now, mayWrite, onDone }: SectionsProps) {
           <ul class="cards">
             {waiting.map((run) => (
               <li key={run.handle}>
-                <RunLine
-                  run={run}
-                  now={now}
-                  href={`/runs/${run.handle}/terminal`}
-                  detail={run.live?.what ?? ""}
-                />
+                <RunLine run={run} now={now} href={`/runs/${run.handle}/terminal`} detail={whatOf(run)} />
               </li>
             ))}
           </ul>
@@ -82,11 +77,13 @@ function Sections({ inbox, now, mayWrite, onDone }: SectionsProps) {
           <h2 id="h-limits">Limits</h2>
           <ul class="cards">
             {limits.map((limit) => (
-              <li key={`${limit.handle} ${limit.kind}`} class="line-card">
+              <li key={limit.handle} class="line-card">
                 <Icon name="clock" />
-                <span class="is-engine">{safeLine(limit.engine, 16)}</span>
-                <span class="grow">{safeLine(limit.kind.replaceAll("_", " "), 40)}</span>
-                <span class="dim">{resetWords(limit.resetsAt, now)}</span>
+                <span class="is-engine">{safeLine(limit.engine ?? limit.agentName, 16)}</span>
+                <span class="grow">
+                  {safeLine((limit.kind ?? limit.limit?.kind ?? "limit").replaceAll("_", " "), 40)}
+                </span>
+                <span class="dim">{resetWords(limit.resetsAt ?? limit.limit?.resetsAt ?? null, now)}</span>
                 <a href={`/runs/${limit.handle}`} class="mono">
                   {limit.handle}
                 </a>
@@ -116,6 +113,8 @@ function Sections({ inbox, now, mayWrite, onDone }: SectionsProps) {
   );
 }
 
+const whatOf = ({ live, what }: RunRow): string => what ?? (typeof live === "object" ? live?.what : "") ?? "";
+
 function resetWords(resetsAt: string | null, now: number): string {
   if (resetsAt === null) return "no reset time is known";
   const left = Date.parse(resetsAt) - now;
@@ -133,7 +132,7 @@ interface RunLineProps {
 export function RunLine({ run, now, href, detail }: RunLineProps) {
   return (
     <a class="line-card" href={href}>
-      <State state={run.live?.state ?? run.status} isLive={run.live !== null && run.live !== undefined} />
+      <State state={stateOf(run)} isLive={isLive(run)} />
       <span class="grow cut">
         {titleOf(run)}
         {detail === "" ? null : <span class="dim"> · {safeLine(detail, 160)}</span>}

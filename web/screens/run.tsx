@@ -1,7 +1,7 @@
 /** One run: its head, its parts, and what a person can do with it. */
 import { useEffect, useState } from "preact/hooks";
 import { act, listen, useGet } from "../api.ts";
-import { folder, plural, safeLine, titleOf } from "../format.ts";
+import { folder, isInteractive, isLive, plural, safeLine, stateOf, titleOf } from "../format.ts";
 import {
   Age,
   Button,
@@ -63,10 +63,10 @@ export function RunScreen({ place, mayWrite }: { readonly place: Place; readonly
       <div class="run-body">
         {tab === "conversation" ? (
           <>
-            <section class="talk" aria-label="Conversation">
+            <div class="talk">
               <ConversationView run={run} />
               <Composer run={run} mayWrite={mayWrite} />
-            </section>
+            </div>
             <aside class="rail" aria-label="Attempts">
               <Attempts run={run} />
             </aside>
@@ -84,7 +84,6 @@ export function RunScreen({ place, mayWrite }: { readonly place: Place; readonly
 function Head({ run, mayWrite }: { readonly run: RunData; readonly mayWrite: boolean }) {
   const now = useNow();
   const [open, setOpen] = useState<"rename" | "fork" | "stop">();
-  const isLive = run.live !== null && run.live !== undefined;
   return (
     <header class="run-head">
       <a class="back" href="/runs" aria-label="All runs">
@@ -93,7 +92,7 @@ function Head({ run, mayWrite }: { readonly run: RunData; readonly mayWrite: boo
       <div class="run-title">
         <h1>{titleOf(run)}</h1>
         <p class="facts">
-          <State state={run.live?.state ?? run.status} isLive={isLive} />
+          <State state={stateOf(run)} isLive={isLive(run)} />
           <span class="is-engine">{safeLine(run.agentName, 16)}</span>
           <span class="mono">
             {run.handle}{" "}
@@ -113,7 +112,7 @@ function Head({ run, mayWrite }: { readonly run: RunData; readonly mayWrite: boo
       </div>
       {mayWrite ? (
         <div class="actions">
-          {isLive ? (
+          {isLive(run) ? (
             <Button icon="stop" kind="danger" onClick={() => setOpen("stop")}>
               Stop
             </Button>
@@ -212,12 +211,11 @@ function ActionDialog({ run, what, onClose }: ActionDialogProps) {
 
 function Tabs({ run, tab }: { readonly run: RunData; readonly tab: string }) {
   const base = `/runs/${run.handle}`;
-  const hasTerminal = run.launch.interactive === true || run.launch.mode === "pty";
-  const isLive = run.live !== null && run.live !== undefined;
+  const hasTerminal = isInteractive(run) || run.launch?.mode === "pty";
   const tabs = [
     ["conversation", "Conversation", base],
     ["attempts", "Attempts", `${base}/attempts`],
-    ...(hasTerminal && isLive ? [["terminal", "Terminal", `${base}/terminal`]] : []),
+    ...(hasTerminal && isLive(run) ? [["terminal", "Terminal", `${base}/terminal`]] : []),
     ["replay", "Replay", `${base}/replay/${Math.max(1, run.attempts)}`],
     ["changes", "Changes", `${base}/changes`],
   ] as const;

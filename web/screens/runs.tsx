@@ -1,7 +1,7 @@
 /** Every run, last used first: filter, open, start another. */
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { get, listen, type Refusal, useLink } from "../api.ts";
-import { count, folder, safeLine, titleOf } from "../format.ts";
+import { count, folder, isLive, safeLine, stateOf, titleOf } from "../format.ts";
 import { addPage, applyChanges, type Filter, NO_RUNS, type RunsState } from "../model/runs.ts";
 import { Age, Button, Empty, Failure, Skeleton, State, useNow } from "../parts/common.tsx";
 import { Icon } from "../parts/icons.tsx";
@@ -17,7 +17,7 @@ const STATUSES = ["running", "completed", "interrupted", "failed"];
 interface Page {
   readonly runs: readonly RunRow[];
   readonly next: string | null;
-  readonly total: number;
+  readonly total?: number;
 }
 
 const filterOf = ({ query }: Place): Filter => ({
@@ -243,12 +243,12 @@ function Table({ runs, onReach }: { readonly runs: RunsState; readonly onReach: 
 }
 
 function RunCells({ run, now }: { readonly run: RunRow; readonly now: number }) {
-  const isLive = run.live !== null && run.live !== undefined;
-  const tokens = (run.tokens?.input ?? 0) + (run.tokens?.output ?? 0);
+  const { tokens: used } = run;
+  const tokens = typeof used === "number" ? used : (used?.input ?? 0) + (used?.output ?? 0);
   return (
     <>
       <span role="cell" class="cell-state">
-        <State state={run.live?.state ?? run.status} isLive={isLive || run.status === "running"} />
+        <State state={stateOf(run)} isLive={isLive(run)} />
       </span>
       <span role="cell" class="cell-title">
         <a href={`/runs/${run.handle}`}>{titleOf(run)}</a>

@@ -15,20 +15,22 @@ withoutStyleElements();
 
 const FONT_PX = 13;
 const SMALLEST_FONT_PX = 5;
-const DEFAULT_SIZE = { cols: 100, rows: 30 };
+const UNKNOWN_SIZE = { cols: 120, rows: 40 };
 
 interface Size {
   readonly cols: number;
   readonly rows: number;
 }
 
-function makeTerminal(size: Size): Terminal {
+/** `lineFeeds`: the output of a pipe, where a line feed begins a new line. */
+function makeTerminal(size: Size, lineFeeds: boolean): Terminal {
   return new Terminal({
     ...size,
     scrollback: 5_000,
     fontSize: FONT_PX,
     fontFamily: "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace",
     cursorBlink: false,
+    convertEol: lineFeeds,
     disableStdin: true,
     screenReaderMode: false,
     allowProposedApi: false,
@@ -54,9 +56,9 @@ function fit(terminal: Terminal, box: HTMLElement): void {
 }
 
 /** One terminal per screen, drawn into a box. */
-function useTerminal(size: Size): { box: RefObject<HTMLDivElement>; terminal: Terminal } {
+function useTerminal(size: Size, lineFeeds = false): { box: RefObject<HTMLDivElement>; terminal: Terminal } {
   const box = useRef<HTMLDivElement>(null);
-  const terminal = useMemo(() => makeTerminal(size), []);
+  const terminal = useMemo(() => makeTerminal(size, lineFeeds), []);
   useLayoutEffect(() => {
     const element = box.current;
     if (element === null) return;
@@ -80,7 +82,7 @@ function resize(terminal: Terminal, size: Size, box: HTMLElement | null): void {
 // Live.
 
 export function LiveTerminal({ run, mayWrite }: { readonly run: Run; readonly mayWrite: boolean }) {
-  const { box, terminal } = useTerminal(DEFAULT_SIZE);
+  const { box, terminal } = useTerminal(UNKNOWN_SIZE);
   const [state, setState] = useState<{ control: boolean; ended: boolean; lost: boolean; why?: string }>({
     control: false,
     ended: false,
@@ -98,7 +100,8 @@ export function LiveTerminal({ run, mayWrite }: { readonly run: Run; readonly ma
       onBytes: (data, done) => terminal.write(data, done),
       onControl: (control, why) =>
         setState((old) => ({ ...old, control, ...(why === undefined ? {} : { why }) })),
-      onEnd: (ended) => setState((old) => ({ ...old, control: false, ended, lost: !ended })),
+      onEnd: (ended, why) =>
+        setState({ control: false, ended, lost: !ended, ...(why === undefined ? {} : { why }) }),
     });
     link.current = mine;
     const keys = terminal.onData((text) => mine.keys(text));
@@ -211,12 +214,12 @@ interface Loaded {
   readonly data: Uint8Array;
   readonly total: number;
   readonly lines: readonly TimingLine[];
-  readonly size: Size | null;
+  readonly size?: Size | null;
 }
 
 async function loadRecording(handle: string, n: number): Promise<Loaded> {
   const base = `/runs/${handle}/attempts/${n}`;
-  const timing = await get<{ lines: readonly TimingLine[]; size: Size | null }>(`${base}/timing`);
+  const timing = await get<{ lines: readonly TimingLine[]; size?: Size | null }>(`${base}/timing`);
   const pieces: Uint8Array[] = [];
   let [length, total] = [0, 1];
   while (length < Math.min(total, MOST_BYTES)) {
@@ -279,7 +282,11 @@ export function Replay({ run, n }: { readonly run: Run; readonly n: number }) {
           <a href={`/runs/${run.handle}`}>Its conversation</a>
         </Empty>
       ) : (
-        <Player key={`${run.handle} ${n}`} loaded={state.loaded} />
+        <Player
+          key={`${run.handle} ${n}`}
+          loaded={state.loaded}
+          attempt={run.history.find((one) => one.n === n)}
+        />
       )}
     </section>
   );
@@ -301,7 +308,20 @@ function useClock(isRunning: boolean, tick: (elapsedMs: number) => void): void {
   }, [isRunning]);
 }
 
-function Player({ loaded }: { readonly loaded: Loaded }) {
+interface PlayerProps {
+  readonly loaded: Loaded;
+  readonly attempt: Attempt | undefined;
+}
+
+/** At the start: as the recording says, or the record of the attempt. */
+function sizeAtStart({ size, lines }: Loaded, attempt: Attempt | undefined): Size | null {
+  const first = lines.find(({ cols }) => cols !== undefined);
+  const told =
+    first?.cols !== undefined && first.rows !== undefined ? { cols: first.cols, rows: first.rows } : null;
+  return size ?? attempt?.terminal ?? told;
+}
+
+function Player({ loaded, attempt }: PlayerProps) {
   const [skipIdle, setSkipIdle] = useState(true);
   const [speed, setSpeed] = useState(1);
   const [isPlaying, setPlaying] = useState(true);
@@ -310,8 +330,10 @@ function Player({ loaded }: { readonly loaded: Loaded }) {
     () => recordingOf(loaded.lines, loaded.data.length, skipIdle),
     [loaded, skipIdle],
   );
-  const size = loaded.size ?? DEFAULT_SIZE;
-  const { box, terminal } = useTerminal(size);
+  const known = useMemo(() => sizeAtStart(loaded, attempt), [loaded]);
+  const size = known ?? UNKNOWN_SIZE;
+  const isPipe = attempt?.mode === "pipe";
+  const { box, terminal } = useTerminal(size, isPipe);
   const shown = useRef(0);
   useEffect(() => {
     const end = framesAt(recording, at);
@@ -340,7 +362,7 @@ function Player({ loaded }: { readonly loaded: Loaded }) {
   };
   return (
     <>
-      {loaded.size === null ? (
+      {known === null && !isPipe ? (
         <Note level="note">
           This recording does not tell the terminal's size: {size.cols} columns are a guess.
         </Note>
