@@ -34,8 +34,8 @@ export type MarkNode =
   | { readonly tag: "br" }
   | { readonly tag: "hr" };
 
-/** Longer texts are shown as they are: nobody waits for a megabyte to be parsed. */
-const MOST_CHARACTERS = 64 * 1024;
+/** marked takes quadratic time for some hostile texts: at this length, a third of a second. */
+const MOST_CHARACTERS = 20_000;
 
 /** Null: show the text as it is, since it is too long or nested too deeply. */
 export function markdownOf(text: string): readonly MarkNode[] | null {

@@ -85,7 +85,7 @@ export function ConversationView({ run }: { readonly run: Run }) {
   const blocks = useMemo(() => withAttempts(talk.blocks, run.history), [talk.blocks, run.history]);
   const guess = useCallback((at: number) => guessHeight(blocks[at]), [blocks]);
   if (error !== undefined && blocks.length === 0) return <Failure error={error} />;
-  if (!isLoaded && blocks.length === 0) return <Skeleton rows={10} />;
+  if (!isLoaded && talk.blocks.length === 0) return <Skeleton rows={10} />;
   if (blocks.length === 0)
     return (
       <Empty title="Nothing was said yet">

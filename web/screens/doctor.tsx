@@ -47,7 +47,6 @@ export function Doctor() {
 }
 
 function Found({ checkup }: { readonly checkup: Checkup }) {
-  const gib = (checkup.state.freeBytes / 1024 ** 3).toFixed(0);
   return (
     <>
       <section aria-labelledby="h-findings" class="findings">
@@ -116,24 +115,31 @@ function Found({ checkup }: { readonly checkup: Checkup }) {
           </table>
         </div>
       </section>
-      <section aria-labelledby="h-place">
-        <h2 id="h-place">This installation</h2>
-        <dl class="pairs">
-          <dt>Reprise</dt>
-          <dd>
-            {safeLine(checkup.version, 20)}, Node {safeLine(checkup.node, 20)}
-          </dd>
-          <dt>State</dt>
-          <dd class="mono">{safeLine(checkup.state.path)}</dd>
-          <dt>Free</dt>
-          <dd>{gib} GiB</dd>
-          <dt>Index</dt>
-          <dd>
-            {safeLine(checkup.index.backend, 20)} {safeLine(checkup.index.version, 20)}, {checkup.index.runs}{" "}
-            runs
-          </dd>
-        </dl>
-      </section>
+      <Place checkup={checkup} />
     </>
+  );
+}
+
+function Place({ checkup }: { readonly checkup: Checkup }) {
+  const gib = (checkup.state.freeBytes / 1024 ** 3).toFixed(0);
+  return (
+    <section aria-labelledby="h-place">
+      <h2 id="h-place">This installation</h2>
+      <dl class="pairs">
+        <dt>Reprise</dt>
+        <dd>
+          {safeLine(checkup.version, 20)}, Node {safeLine(checkup.node, 20)}
+        </dd>
+        <dt>State</dt>
+        <dd class="mono">{safeLine(checkup.state.path)}</dd>
+        <dt>Free</dt>
+        <dd>{gib} GiB</dd>
+        <dt>Index</dt>
+        <dd>
+          {safeLine(checkup.index.backend, 20)} {safeLine(checkup.index.version, 20)}, {checkup.index.runs}{" "}
+          runs
+        </dd>
+      </dl>
+    </section>
   );
 }
