@@ -203,7 +203,7 @@ function Navigation({ place, waiting, session, onOpen }: NavigationProps) {
       <p class="nav-foot">
         {session.rights === "full" ? null : <span class="tag">read only</span>}
         <button type="button" class="as-link" onClick={() => onOpen("more")}>
-          {safeLine(session.state ?? "Reprise", 24)} {safeLine(session.version, 20)}
+          Reprise {safeLine(session.version, 20)}
         </button>
       </p>
     </nav>

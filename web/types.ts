@@ -161,5 +161,7 @@ export interface Session {
   readonly rights: string;
   readonly version: string;
   readonly state?: string;
+  /** Folders in which runs were started, last used first. */
+  readonly folders?: readonly string[];
   readonly cwds?: readonly string[];
 }

@@ -45,7 +45,7 @@ export function NewRun({ onClose }: { readonly onClose: () => void }) {
   const session = useGet<Session>("/session");
   const [form, setForm] = useState({
     engine: "",
-    cwd: "",
+    cwd: undefined as string | undefined,
     message: "",
     isolate: "",
     access: "",
@@ -55,7 +55,8 @@ export function NewRun({ onClose }: { readonly onClose: () => void }) {
   const action = useAction();
   const found = (engines.data?.engines ?? []).filter((engine) => engine.found);
   const engine = form.engine || (found[0]?.id ?? "");
-  const cwd = form.cwd || (session.data?.cwds?.[0] ?? "");
+  const folders = session.data?.folders ?? session.data?.cwds ?? [];
+  const cwd = form.cwd ?? folders[0] ?? "";
   const set = (change: Partial<typeof form>) => setForm({ ...form, ...change });
   const submit = () =>
     action.run(async () => {
@@ -91,7 +92,7 @@ export function NewRun({ onClose }: { readonly onClose: () => void }) {
             onChange={(value) => set({ engine: value })}
             options={found.map(({ id, version }) => [id, version === null ? id : `${id} ${version}`])}
           />
-          <Folder value={cwd} known={session.data?.cwds ?? []} onInput={(value) => set({ cwd: value })} />
+          <Folder value={cwd} known={folders} onInput={(value) => set({ cwd: value })} />
         </div>
         <div class="form-pair">
           <Choice

@@ -95,7 +95,7 @@ export function Runs({ place, mayWrite }: { readonly place: Place; readonly mayW
       <header class="screen-head">
         <h1>Runs</h1>
         <span class="count" role="status">
-          {runs === null ? "" : count(runs.total)}
+          {runs === null ? "" : runs.total.toLocaleString("en")}
         </span>
         <span class="grow" />
         {mayWrite ? (

@@ -14,7 +14,8 @@ import type { Attempt, Run } from "../types.ts";
 withoutStyleElements();
 
 const FONT_PX = 13;
-const SMALLEST_FONT_PX = 5;
+/** Smaller letters are unreadable: the box scrolls instead. */
+const SMALLEST_FONT_PX = 8;
 const UNKNOWN_SIZE = { cols: 120, rows: 40 };
 
 interface Size {
