@@ -60,7 +60,13 @@ export async function bundleWeb(outdir, version) {
   };
   const built = (name) =>
     `/assets/${names.find((file) => file.startsWith(`${name}-`) && !file.endsWith(".map"))}`;
-  fill("index.html", { icon, script: built("main"), style: built("style") });
+  // What the first script needs is fetched with it, not after it.
+  const first = metafile.outputs[Object.keys(metafile.outputs).find((path) => /\/main-[^/]*\.js$/.test(path))];
+  const preload = first.imports
+    .filter(({ kind }) => kind === "import-statement")
+    .map(({ path }) => `<link rel="modulepreload" href="/assets/${basename(path)}" />`)
+    .join("\n    ");
+  fill("index.html", { icon, preload, script: built("main"), style: built("style") });
   fill("manifest.webmanifest", { icon });
   add("/", "index.html");
   add("/manifest.webmanifest", "manifest.webmanifest");

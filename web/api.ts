@@ -26,6 +26,12 @@ export class Refusal extends Error {
 const noConnection = () =>
   new Refusal(0, "no_connection", "The server does not answer. Check that `reprise web` still runs.");
 
+/** A fault; or a message that an agent did not get, with the reason. */
+interface ErrorBody {
+  readonly error?: { readonly code?: string; readonly message?: string };
+  readonly why?: string;
+}
+
 async function send(method: string, path: string, init: RequestInit = {}): Promise<Response> {
   const headers = new Headers(init.headers);
   const key = localStorage.getItem(KEY);
@@ -34,12 +40,11 @@ async function send(method: string, path: string, init: RequestInit = {}): Promi
   const reply = await fetch(BASE + path, { ...init, method, headers, signal, cache: "no-store" });
   touched();
   if (reply.ok) return reply;
-  const body = (await reply.json().catch(() => null)) as {
-    error?: { code?: string; message?: string };
-  } | null;
+  const body = (await reply.json().catch(() => null)) as ErrorBody | null;
   const code = body?.error?.code ?? `http_${reply.status}`;
   if (reply.status === 401) signedOut();
-  throw new Refusal(reply.status, code, body?.error?.message ?? `The server answered ${reply.status}.`);
+  const message = body?.error?.message ?? body?.why ?? `The server answered ${reply.status}.`;
+  throw new Refusal(reply.status, code, message);
 }
 
 /** Network trouble as a refusal with a message for people. */

@@ -48,6 +48,7 @@ describe("a run", () => {
     expect(
       [true, false, null, undefined, { pid: 1 }].map((live) => isLive({ ...row, live: live ?? null })),
     ).toEqual([true, false, false, false, true]);
+    expect(isLive({ ...row, status: "completed", live: { pid: 1 } })).toBe(false);
     expect([stateOf(row), stateOf({ ...row, live: { state: "waiting" } })]).toEqual(["running", "waiting"]);
   });
 

@@ -78,8 +78,9 @@ export const safe = harmless;
 export const safeLine = (text: string | null | undefined, max?: number): string =>
   harmlessLine(text ?? "", max);
 
-export const isLive = (run: Pick<RunRow, "live">): boolean =>
-  run.live === true || (typeof run.live === "object" && run.live !== null);
+/** A process may outlive its last attempt for a moment: the recorded end counts. */
+export const isLive = ({ live, status }: Pick<RunRow, "live" | "status">): boolean =>
+  (status === "running" || status === "starting") && live !== false && live !== null && live !== undefined;
 
 /** What a live UI does, else the state of the run. */
 export const stateOf = (run: RunRow): string =>

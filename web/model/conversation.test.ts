@@ -90,6 +90,13 @@ describe("a conversation", () => {
     );
   });
 
+  test("takes linear time for calls that never began", () => {
+    const events = Array.from({ length: 20_000 }, (_, n) => ({
+      ...{ ...at, type: n % 2 === 0 ? "text" : "tool", text: "a", state: "ended", id: `x${n}`, name: "bash" },
+    }));
+    expect(append(EMPTY, events).blocks).toHaveLength(20_000);
+  });
+
   test("blocks that did not change stay the same objects", () => {
     const before = append(EMPTY, [
       { ...at, type: "message", text: "hi" },

@@ -37,22 +37,29 @@ export interface Conversation {
   readonly blocks: readonly Block[];
   /** Used tokens that the end of the turn will show. */
   readonly tokens: Tokens | null;
+  /** Tool calls that have not ended: attempt and id → their block. */
+  readonly open: ReadonlyMap<string, number>;
 }
 
-export const EMPTY: Conversation = { blocks: [], tokens: null };
+export const EMPTY: Conversation = { blocks: [], tokens: null, open: new Map() };
+
+/** A longer row of calls becomes several groups: each call copies its group. */
+const MOST_CALLS = 100;
 
 const str = (value: unknown): string => (typeof value === "string" ? value : "");
 
 export function append(conversation: Conversation, events: readonly ConversationEvent[]): Conversation {
   if (events.length === 0) return conversation;
-  const draft: Draft = { blocks: [...conversation.blocks], tokens: conversation.tokens };
+  const { blocks, tokens, open } = conversation;
+  const draft: Draft = { blocks: [...blocks], tokens, open: new Map(open) };
   for (const event of events) take(draft, event);
   return draft;
 }
 
 interface Draft {
-  blocks: Block[];
+  readonly blocks: Block[];
   tokens: Tokens | null;
+  readonly open: Map<string, number>;
 }
 
 function take(draft: Draft, event: ConversationEvent): void {
@@ -126,21 +133,17 @@ function text(draft: Draft, event: ConversationEvent, at: At): void {
 }
 
 function tool(draft: Draft, event: ConversationEvent, at: At): void {
-  const id = str(event["id"]);
   if (event["state"] !== "ended") return toolStarted(draft, event, at);
-  for (let place = draft.blocks.length - 1; place >= 0; place -= 1) {
-    const block = draft.blocks[place];
-    if (block === undefined || block.n !== at.n) break;
-    if (block.kind !== "tools") continue;
-    const which = block.calls.findLastIndex((call) => call.id === id && call.state === "running");
-    if (which < 0) continue;
-    const calls = block.calls.map((call, index) =>
-      index === which ? { ...call, state: outcomeOf(event), ...outputOf(event) } : call,
-    );
-    draft.blocks[place] = { ...block, calls };
-    return;
-  }
-  toolStarted(draft, event, at);
+  const id = str(event["id"]);
+  const place = draft.open.get(`${at.n} ${id}`);
+  const block = place === undefined ? undefined : draft.blocks[place];
+  if (place === undefined || block?.kind !== "tools") return toolStarted(draft, event, at);
+  draft.open.delete(`${at.n} ${id}`);
+  const which = block.calls.findLastIndex((call) => call.id === id && call.state === "running");
+  const calls = block.calls.map((call, index) =>
+    index === which ? { ...call, state: outcomeOf(event), ...outputOf(event) } : call,
+  );
+  draft.blocks[place] = { ...block, calls };
 }
 
 const outcomeOf = (event: ConversationEvent): ToolCall["state"] => {
@@ -163,9 +166,10 @@ function toolStarted(draft: Draft, event: ConversationEvent, at: At): void {
     ...outputOf(event),
   };
   const last = draft.blocks.at(-1);
-  if (last?.kind === "tools" && last.n === at.n)
+  if (last?.kind === "tools" && last.n === at.n && last.calls.length < MOST_CALLS)
     draft.blocks[draft.blocks.length - 1] = { ...last, calls: [...last.calls, call] };
   else draft.blocks.push({ ...at, kind: "tools", calls: [call] });
+  if (call.state === "running") draft.open.set(`${at.n} ${call.id}`, draft.blocks.length - 1);
 }
 
 function notice(event: ConversationEvent): { level: "warn" | "note"; text: string; trouble?: Trouble } {

@@ -86,7 +86,7 @@ export function ConversationView({ run }: { readonly run: Run }) {
   const guess = useCallback((at: number) => guessHeight(blocks[at]), [blocks]);
   if (error !== undefined && blocks.length === 0) return <Failure error={error} />;
   if (!isLoaded && talk.blocks.length === 0) return <Skeleton rows={10} />;
-  if (blocks.length === 0)
+  if (blocks.every(({ kind }) => kind === "attempt"))
     return (
       <Empty title="Nothing was said yet">
         {isInteractive(run) ? <p>The agent's own UI is recorded: see Terminal and Replay.</p> : null}
