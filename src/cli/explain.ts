@@ -89,7 +89,7 @@ function print(context: Context, engine: Engine, found: Explanation): void {
   const line = (label: string, value: string) =>
     context.print(`${paint(terminal, "dim", label.padEnd(9))} ${value}`);
   line("engine", `${engine.title}, ${plural(found.lines, "line")} of ${found.stream}`);
-  line("assumed", `${ASSUMED[found.assumed]}; ${exitOf(found)}`);
+  line("assumed", `${ASSUMED[found.assumed]}; exit code ${found.exitCode ?? "unknown (--exit-code)"}`);
   if (found.session === null) line("session", `none: ${whyNone(engine, found)}`);
   for (const [at, id] of found.sessions.entries()) {
     line(
@@ -136,10 +136,6 @@ const ASSUMED = {
   events: "machine-readable output",
   text: "text output, which names no session on stdout",
 } as const;
-
-function exitOf({ exitCode }: Explanation): string {
-  return exitCode === null ? "exit code unknown (--exit-code)" : `exit code ${exitCode}`;
-}
 
 function whyNone(engine: Engine, { assumed, stream }: Explanation): string {
   if (assumed === "text" && stream === "stdout")

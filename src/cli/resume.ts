@@ -136,10 +136,10 @@ function orMessage(given: string): (error: unknown) => never {
 
 /** The part of a request that the options alone decide. */
 function requestOf(options: ResumeOptions) {
-  const { session, copy, restoreCopy, ignoreCopy, native = [], keep = false } = options;
+  const { forceFresh, fork, session, copy, restoreCopy, ignoreCopy, native = [], keep = false } = options;
   const restores = restoreCopy === true || copy !== undefined;
   return {
-    want: wantOf(options),
+    want: forceFresh === true ? ("fresh" as const) : fork === true ? ("fork" as const) : ("resume" as const),
     ...(session === undefined ? {} : { session }),
     ...(copy === undefined ? {} : { copy }),
     damage: restores ? ("restore" as const) : ignoreCopy === true ? ("ignore" as const) : ("refuse" as const),
@@ -149,10 +149,6 @@ function requestOf(options: ResumeOptions) {
     ...(options.allowEnv === undefined ? {} : { allowEnv: true as const }),
     ...(options.allowFiles === undefined ? {} : { allowFiles: true as const }),
   };
-}
-
-function wantOf({ forceFresh, fork }: ResumeOptions): "fresh" | "fork" | "resume" {
-  return forceFresh === true ? "fresh" : fork === true ? "fork" : "resume";
 }
 
 /** Refuses an option that has no effect beside another one. */

@@ -129,7 +129,11 @@ function printRun(context: Context, found: Inspection, offer: ResumeOffer | null
   path("cwd", record.cwd);
   const isNone = offer?.unbegun === true || offer?.answered !== undefined;
   line("session", offer !== null && isNone ? noConversation(offer) : sessionText(record));
-  line("fork of", parentText(record));
+  const { parent } = record;
+  line(
+    "fork of",
+    parent === undefined ? null : `${parent.handle}  session ${harmlessLine(parent.session, 200)}`,
+  );
   line("launch", launchText(found));
   path("home", record.engineHome);
   path("directory", record.runDirectory);
@@ -195,10 +199,6 @@ function sessionText(record: RunRecord): string {
   if (session.value === null) return "none found";
   const proof = session.verifiedAt === null ? "not verified yet" : `verified ${session.verifiedAt}`;
   return `${session.field ?? "session"} ${harmlessLine(session.value, 200)} (${session.source ?? "unknown"}, ${proof})`;
-}
-
-function parentText({ parent }: RunRecord): string | null {
-  return parent === undefined ? null : `${parent.handle}  session ${harmlessLine(parent.session, 200)}`;
 }
 
 function copyText(copy: Escrow, state: string | undefined, nowMs: number): string {

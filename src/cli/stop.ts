@@ -32,10 +32,11 @@ export const command = defineCommand({
     }
     const onProgress = (text: string) => context.log.info(text);
     const issue = ownerGone ? null : await stopIssue(deps, handle, onProgress);
-    const stopped =
+    // The batch has ended the agent of an issue and recorded it.
+    const stopped: Stopped =
       issue === null
         ? await stopRun(deps, handle, onProgress, { ownerGone })
-        : await afterIssue(deps, handle);
+        : { run: await selectRun(deps, handle), how: "asked", strays: 0 };
     if (ownerGone) await forsakeIssue(deps, stopped.run);
     const { run: record, how, strays } = stopped;
     const text =
@@ -66,11 +67,6 @@ async function stopIssue(
 async function forsakeIssue(deps: Deps, { subject }: RunRecord): Promise<void> {
   if (subject?.startsWith("issue:") === true)
     (await import("../issues/live-batch.ts")).forgetBatchOwner(deps, { subject });
-}
-
-/** The batch has ended the agent and recorded it. */
-async function afterIssue(deps: Deps, handle: string): Promise<Stopped> {
-  return { run: await selectRun(deps, handle), how: "asked", strays: 0 };
 }
 
 function issueText({ batch, issue, state }: StoppedIssue): string {

@@ -130,7 +130,10 @@ const stop =
   (arg) => ({ place: "stop", step: make(arg) });
 const fail =
   (kind: DemoTrouble["kind"], status: number | null): Make =>
-  (arg) => ({ place: "fail", step: { step: "fail", trouble: { kind, status, resetsAt: resetIn(arg) } } });
+  (arg) => {
+    const resetsAt = /^reset=(\S+)$/.exec(arg)?.[1] ?? null;
+    return { place: "fail", step: { step: "fail", trouble: { kind, status, resetsAt } } };
+  };
 
 const DIRECTIVES: Readonly<Record<string, Make>> = {
   die: stop(() => ({ step: "die" })),
@@ -187,10 +190,6 @@ function bend(text: string, name: string, arg: string): Bend {
 
 function number(arg: string, fallback: number): number {
   return /^\d{1,12}$/.test(arg) ? Number(arg) : fallback;
-}
-
-function resetIn(arg: string): string | null {
-  return /^reset=(\S+)$/.exec(arg)?.[1] ?? null;
 }
 
 /** One JSON object per line; skips blank lines and lines that begin with `#`. Throws with the line number. */

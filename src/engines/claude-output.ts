@@ -250,13 +250,9 @@ function usageIn(line: JsonObject, model: string | undefined): readonly EngineEv
     ...reportedCount("cached", cached),
     ...reportedCount("reasoning", numberIn(objectIn(usage, "output_tokens_details"), "thinking_tokens")),
     ...(isTurn ? reportedCount("costUsd", totals.costUsd) : {}),
-    ...oneModel(model === undefined ? modelsIn(line) : [model]),
+    ...oneModel(model === undefined ? Object.keys(objectIn(line, "modelUsage") ?? {}) : [model]),
   };
   return [{ type: "usage", tokens, ...(totals === undefined ? {} : { session: totals }) }];
-}
-
-function modelsIn(line: JsonObject): readonly string[] {
-  return Object.keys(objectIn(line, "modelUsage") ?? {});
 }
 
 function totalsIn(line: JsonObject): Tokens | undefined {

@@ -87,7 +87,10 @@ export async function launch(spec: ChildSpec, plan: LaunchPlan): Promise<Spawned
         cwd: spec.cwd,
         env: environment(spec),
         detached: true,
-        stdio: stdio([hasInput(spec) ? "pipe" : "ignore", plan.output, plan.output], blank),
+        stdio: stdio(
+          [spec.stdin === null && spec.keepInput === undefined ? "ignore" : "pipe", plan.output, plan.output],
+          blank,
+        ),
       }),
     );
     const exited = new Promise<Exit>((resolve) => {
@@ -152,10 +155,6 @@ export async function settle(done: Promise<unknown>, flow: Flow): Promise<void> 
     quiet = flow.chunks === seen ? quiet + 1 : 0;
     seen = flow.chunks;
   }
-}
-
-function hasInput(spec: ChildSpec): boolean {
-  return spec.stdin !== null || spec.keepInput !== undefined;
 }
 
 function environment(spec: ChildSpec): NodeJS.ProcessEnv {

@@ -29,7 +29,10 @@ export function alteredArguments(args: readonly string[], read = readRaw): reado
 
 /** Variables that differ from the exported ones. */
 export function alteredVariables(env: Env, read = readRaw): readonly Altered[] {
-  const suspects = suspectVariables(env);
+  // If the name is not UTF-8, Node lists it but does not find its value.
+  const suspects = Object.getOwnPropertyNames(env).filter((name) =>
+    `${name}${env[name]}`.includes(REPLACEMENT),
+  );
   if (suspects.length === 0) return [];
   const raw = read("/proc/self/environ");
   return suspects.flatMap((name) => {
@@ -39,11 +42,6 @@ export function alteredVariables(env: Env, read = readRaw): readonly Altered[] {
       ? alteredOne(name, undefined)
       : given.flatMap((entry) => alteredOne(shownName(entry), entry));
   });
-}
-
-/** Variables that contain U+FFFD. If the name is not UTF-8, Node lists it but does not find its value. */
-function suspectVariables(env: Env): readonly string[] {
-  return Object.getOwnPropertyNames(env).filter((name) => `${name}${env[name]}`.includes(REPLACEMENT));
 }
 
 function shownName(entry: Buffer): string {

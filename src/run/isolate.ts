@@ -44,7 +44,7 @@ export async function planWorkplace(deps: Deps, home: string, request: Workplace
   const { top, commit } = await placeIn(ask, request);
   const worktree = join(home, "worktree");
   const inside = relative(top, request.cwd);
-  if (inside !== "" && !(await isTree(ask, `${commit}:${inside}`))) {
+  if (inside !== "" && (await ask(["cat-file", "-t", `${commit}:${inside}`])).stdout.trim() !== "tree") {
     throw new Fault(
       "cwd_invalid",
       `A worktree would not contain ${request.cwd}: nothing in it is committed. Commit it first, or use a new directory instead (dir).`,
@@ -136,10 +136,6 @@ async function placeIn(
       facts: { cwd },
     },
   );
-}
-
-async function isTree(ask: Git, object: string): Promise<boolean> {
-  return (await ask(["cat-file", "-t", object])).stdout.trim() === "tree";
 }
 
 /** Refuses what the repository says cannot do without a filter that is off, and warns of the rest. Returns the filter's name. */

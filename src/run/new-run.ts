@@ -198,9 +198,13 @@ export function assertStartable(engine: Engine, request: UiWish, given: readonly
     );
   }
   if (!opensUi) {
-    throw new Fault("usage", `With ${given.join(" ")} ${engine.title} does not open its UI.`, {
-      facts: { engine: engine.id },
-    });
+    throw new Fault(
+      "usage",
+      `${engine.title} does not open its UI with ${given.join(" ")}. Leave that out, or give a prompt.`,
+      {
+        facts: { engine: engine.id },
+      },
+    );
   }
   if (request.ui === true || request.terminal !== null) return true;
   throw new Fault(

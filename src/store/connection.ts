@@ -222,7 +222,8 @@ function openReadOnly(sqlite: Sqlite, path: string, options: OpenOptions): Live 
       schemaOf(db, path);
       files = { index: filesAt(path).index };
     } catch (error) {
-      if (!isUnwritable(error) || sizeOf(`${path}-wal`) > 0) throw error;
+      const log = statSync(`${path}-wal`, { throwIfNoEntry: false });
+      if (!isUnwritable(error) || (log?.size ?? 0) > 0) throw error;
       db.close();
       db = openDatabase(sqlite, `${pathToFileURL(path).href}?immutable=1`, options);
       files = null;
@@ -348,8 +349,4 @@ function versionOf(db: DatabaseSyncInstance): string {
 
 function pragma(db: DatabaseSyncInstance, text: string, column = text): unknown {
   return (db.prepare(`PRAGMA ${text}`).get() as SqlRow | undefined)?.[column];
-}
-
-function sizeOf(path: string): number {
-  return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 }

@@ -93,7 +93,8 @@ export function daemonPlaces(deps: Deps): {
 /** Null: no daemon runs. */
 export async function findDaemon(deps: Deps): Promise<Daemon | null> {
   const places = daemonPlaces(deps);
-  const token = readToken(places.token);
+  // Missing, or not ours, so no daemon would answer us.
+  const token = readOwnText(places.token, MAX_TOKEN)?.trim() ?? null;
   const connection = token === null ? null : await connect(places.socket, token);
   return connection === null ? null : daemonAt(connection);
 }
@@ -180,11 +181,6 @@ export function spawnDaemon(deps: Deps, log: string): { ended(): number | null }
     closeSync(stderr);
   }
   return { ended: () => exit };
-}
-
-/** Null: missing, or not ours, so no daemon would answer us. */
-function readToken(path: string): string | null {
-  return readOwnText(path, MAX_TOKEN)?.trim() ?? null;
 }
 
 function daemonAt(connection: Connection): Daemon {

@@ -107,7 +107,7 @@ function rowLine(state: State, row: CommentRow, isCursor: boolean, columns: Colu
     { text: `${fit(stateWord(comment), 4)} `, style: stateStyle(comment) },
     { text: `${fit(indent + placeOf(comment, columns.place - indent.length), columns.place)} ` },
     { text: `${fit(lineOf(comment.author, columns.author), columns.author)} ` },
-    { text: fit(markOf(comment), 3), style: trusted ? "good" : "warn" },
+    { text: fit(MARKS[comment.association ?? ""] ?? "?", 3), style: trusted ? "good" : "warn" },
     { text: ` ${ageOf(comment, state.now).padStart(4)}`, style: "dim" },
   ];
   if (columns.body > 0)
@@ -140,10 +140,6 @@ const MARKS: Readonly<Record<string, string>> = {
   FIRST_TIMER: "1st",
   NONE: "-",
 };
-
-function markOf(comment: ReviewComment): string {
-  return (comment.association === null ? undefined : MARKS[comment.association]) ?? "?";
-}
 
 export function ageOf(comment: ReviewComment, now: number): string {
   const minutes = Math.floor((now - Date.parse(comment.createdAt)) / 60_000);

@@ -97,7 +97,9 @@ async function handle(memory: Memory, request: IncomingMessage, response: Server
   const body = parse(text);
   const seen = dialect.read(path, body);
   const kind = seen.tools.length > 0 && !isCompaction(seen) ? "turn" : "side";
-  const directive = kind === "turn" ? (memory.queue.shift() ?? seen.users.at(-1) ?? "") : sideDirective(text);
+  // A conversation that is too long cannot be summarized either.
+  const aside = text.includes("@@context") ? "@@context" : "";
+  const directive = kind === "turn" ? (memory.queue.shift() ?? seen.users.at(-1) ?? "") : aside;
   const act = actFor(seen, directive);
   const record: RequestRecord = {
     ...seen,
@@ -120,11 +122,6 @@ async function handle(memory: Memory, request: IncomingMessage, response: Server
 function resetTime(act: ModelAct): number | null {
   const seconds = act.do === "refuse" && "resetSeconds" in act.failure ? act.failure.resetSeconds : null;
   return seconds === null ? null : Date.now() + seconds * 1000;
-}
-
-/** A conversation that is too long cannot be summarized either. */
-function sideDirective(body: string): string {
-  return body.includes("@@context") ? "@@context" : "";
 }
 
 function other(

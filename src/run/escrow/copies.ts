@@ -95,7 +95,10 @@ interface FileAfter extends Pick<EscrowFile, "restoreTo"> {
   readonly path: string;
 }
 
-/** An engine's file that holds all of the copy stays, unless nothing else explains why the session needs the copy. */
+/**
+ * The files after a restore. An engine's file that holds all of its copy stays. If all files do, the session's own file is
+ * replaced, since the session must need the copy for some reason.
+ */
 async function filesAfter(run: RunRecord, copy: Escrow, located: Located): Promise<readonly FileAfter[]> {
   const isOwn = await continuesAll(run, copy, located);
   const files: FileAfter[] = [];

@@ -5,6 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { generationMark } from "../../state/generation.ts";
 import { isDirectory } from "../../state/places.ts";
 import { listRunDirs, readAgentFile } from "../../state/runs.ts";
+import { ifFault } from "../../core/faults.ts";
 import { withLaterLabel } from "../../core/label.ts";
 import type { RunRecord } from "../../core/records.ts";
 import { plural } from "../../lib/plural.ts";
@@ -85,18 +86,13 @@ export async function caughtUp(
   try {
     // Another process may have changed it before the lease was taken.
     const now = await readRunDirectory(directory, deps.log);
-    if (now === null || !isBehind(await rowOf(deps, runId), now.run)) return null;
+    if (now === null || !isBehind(await deps.store.getRun(runId).catch(ifFault(null)), now.run)) return null;
     if (!(await mend(deps, now, row === null ? undefined : hold.fence))) return null;
     await giveToLive(deps, now);
     return now.run;
   } finally {
     await hold.release();
   }
-}
-
-/** Null: absent or damaged. */
-async function rowOf(deps: Deps, runId: string): Promise<RunRecord | null> {
-  return (await orWarn({ warn() {} }, () => deps.store.getRun(runId))) ?? null;
 }
 
 /**
