@@ -24,6 +24,8 @@ export interface WorkOptions {
   readonly strict: boolean;
   readonly onLimit: "wait" | "stop";
   readonly merge: boolean;
+  /** With `merge`: the branch that the continued batch merges into. Null: none is recorded. */
+  readonly mergeInto: string | null;
   readonly again: ContinueCommands;
   readonly trustCwd: boolean;
   /** Null: the work is not checked. */
@@ -54,6 +56,8 @@ export interface IssueEnd {
   readonly branch: string | null;
   /** The last failure of the gate: why, and the end of its output. Null: it did not fail. */
   readonly gate: string | null;
+  /** The branch that has its work now. Absent: Reprise did not merge it. */
+  readonly mergedInto?: string;
   /** The exit code, if the whole batch ends with this issue. */
   readonly stop?: number;
 }
