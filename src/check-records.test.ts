@@ -14,6 +14,7 @@ const ISSUE = {
   ...{
     baseline_commit: null,
     branch: null,
+    merge_into: null,
     attempts: 0,
     gate: null,
     findings: [],

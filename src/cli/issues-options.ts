@@ -40,7 +40,7 @@ const OPTIONS = {
       "worktree (default; one branch per issue) or none (in the checkout, one agent at a time)",
       ["worktree", "none"],
     ),
-    merge: flag("merge branches that pass into the current branch"),
+    merge: flag("merge branches that pass into the branch that is checked out at the start"),
     onLimit: choice("<what>", "wait (default) for the end of a rate limit, or stop with exit code 75", [
       "wait",
       "stop",

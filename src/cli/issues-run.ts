@@ -135,6 +135,7 @@ function batchOptions(deps: Deps, context: Context, given: RunOptions, terms: In
     limits: attemptOptions(options, deps, context).limits,
     isolate: options.isolate ?? "worktree",
     merge: options.merge === true,
+    mergeInto: before === null ? null : (stringIn(before.record.config, "merge_into") ?? null),
     onLimit: options.onLimit ?? "wait",
     again: {
       words,

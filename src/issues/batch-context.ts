@@ -24,6 +24,8 @@ export interface BatchContext {
   limitedUntilMs: number;
   /** The tree of each commit that issues begin from. */
   readonly trees: Map<string, Promise<string | null>>;
+  /** The branch that finished work is merged into. Null: no merges. */
+  readonly mergeInto: string | null;
   /** The merge in progress: the next one waits for it. */
   merging: Promise<void>;
 }

@@ -25,6 +25,8 @@ export interface WorkOptions {
   readonly strict: boolean;
   readonly onLimit: "wait" | "stop";
   readonly merge: boolean;
+  /** With `merge`: the branch that the continued batch merges into. Null: none is recorded. */
+  readonly mergeInto: string | null;
   readonly again: ContinueCommands;
   readonly trustCwd: boolean;
   /** Null: the work is not checked. */
@@ -57,6 +59,8 @@ export interface IssueEnd {
   readonly gate: string | null;
   /** What all turns used, earlier batches included. Null: no turn reported it. */
   readonly tokens: Tokens | null;
+  /** The branch that has its work now. Absent: Reprise did not merge it. */
+  readonly mergedInto?: string;
   /** The exit code, if the whole batch ends with this issue. */
   readonly stop?: number;
 }

@@ -43,6 +43,7 @@ const OPTIONS: BatchOptions = {
   limits: { idleMs: null, toolMs: null, totalMs: null },
   isolate: "none",
   merge: false,
+  mergeInto: null,
   onLimit: "wait",
   trustCwd: false,
   gate: null,

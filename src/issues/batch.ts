@@ -15,7 +15,7 @@ import {
 } from "./batch-plan.ts";
 import { unfinishedOf } from "./decide.ts";
 import { headCommit, ourBranches } from "./git/branch.ts";
-import { assertFilters } from "./git/merge.ts";
+import { assertFilters, mergeTarget } from "./git/merge.ts";
 import { IssueQueue } from "./issue-queue.ts";
 import { batchId, beginBatch, type LeftIssue, makeMetadataDirectory } from "./metadata.ts";
 import { configOf } from "./rights.ts";
@@ -61,10 +61,9 @@ export async function runBatch(
     assertEngine(deps, options, planned.take);
     view.planned(planned);
     const redact = redactorFor(deps.env, []);
-    const started = new Date(startedAtMs).toISOString();
     const first = {
       run_id: runId,
-      started_at: started,
+      started_at: new Date(startedAtMs).toISOString(),
       completed_at: null,
       planned: planned.take.filter(isStarted).map(({ issue }) => issue.id),
       left: 0,
@@ -74,7 +73,9 @@ export async function runBatch(
     const branches = await ourBranches(deps, root);
     if (options.isolate === "worktree" && planned.take.length > 0)
       await assertWorktreesPossible(deps, root, branches);
-    const config = redactValue(configOf(deps, options, redact), redact);
+    // Work that is done later goes there, whatever is checked out by then.
+    const mergeInto = options.merge ? await mergeTarget(deps, root, options.mergeInto) : null;
+    const config = redactValue({ ...configOf(deps, options, redact), merge_into: mergeInto }, redact);
     const batch = await beginBatch(directory, { ...first, config }, redact);
     const context: BatchContext = {
       deps,
@@ -87,6 +88,7 @@ export async function runBatch(
       view,
       limitedUntilMs: 0,
       trees: new Map(),
+      mergeInto,
       merging: Promise.resolve(),
     };
     const queue = new IssueQueue(context, options, view);
@@ -95,10 +97,9 @@ export async function runBatch(
     queue.leave();
     const { goOn, leaves } = unfinishedOf(queue.ends, queue.ways, options);
     const at = new Date(deps.clock.now()).toISOString();
-    const left = leaves.length;
-    await batch.complete({ at, left, leaves: [...leaves, ...planned.orphans], go_on: goOn });
-    const exitCode = queue.exitCode();
+    await batch.complete({ at, left: leaves.length, leaves: [...leaves, ...planned.orphans], go_on: goOn });
     const { skip: skipped, orphans: lost } = planned;
+    const exitCode = queue.exitCode();
     return { runId, path: batch.path, issues: queue.ends, skipped, orphans: lost, exitCode };
   } finally {
     lock.release();

@@ -35,6 +35,8 @@ export class IssueProgress {
   branch: string | null;
   /** The branch of a run that is gone: the next run begins from its commits. */
   before: string | null = null;
+  /** The branch that its work is merged into: as recorded at its first start with `--merge`. Null: no merge. */
+  readonly mergeInto: string | null;
   baseline: string | null;
   findings: readonly string[];
   /** The tree when the work began. Null: unknown. */
@@ -81,6 +83,9 @@ export class IssueProgress {
     this.issue = issue;
     this.handle = handle;
     this.branch = entry?.branch ?? null;
+    const { mergeInto, options } = context;
+    const continues = options.merge && issue.status === "in_progress";
+    this.mergeInto = (continues ? entry?.merge_into : null) ?? mergeInto;
     this.baseline = entry?.baseline_commit ?? null;
     this.findings = entry?.findings ?? [];
     this.attempt = entry?.attempts ?? 0;
@@ -246,6 +251,7 @@ export class IssueProgress {
         : {}),
       handle: this.handle,
       branch: this.branch,
+      merge_into: this.mergeInto,
       baseline_commit: this.baseline,
       findings: this.findings,
       tree: this.tree,

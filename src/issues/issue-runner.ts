@@ -101,7 +101,7 @@ export class IssueRunner {
     const looks = !this.#isUnclaimed() && decision.do !== "close";
     const decided = looks ? await this.#endIfDecided(BEFORE_WORK) : null;
     if (decided !== null) return decided;
-    progress.baseline ??= await headCommit(deps, root);
+    progress.baseline ??= await headCommit(deps, root, progress.mergeInto);
     if (decision.do === "fresh") progress.handle = decision.handle;
     const isNew = decision.do === "fresh" && decision.handle === null;
     progress.reopened = decision.do === "resume" && decision.reopened === true;
@@ -350,17 +350,21 @@ export class IssueRunner {
     if (work === "nothing" || work === "others") this.#evidence = `the gate passed; ${WORK_WORDS[work]}`;
     const branch = options.isolate === "worktree" && work !== "nothing" ? progress.branch : null;
     if (branch !== null) await progress.moveIssueFileEdits(branch);
-    if (options.merge && branch !== null) await mergeInTurn(this.#context, branch);
-    const where = branch === null ? "" : options.merge ? `, merged from ${branch}` : ` on branch ${branch}`;
+    const into = branch === null ? null : progress.mergeInto;
+    if (branch !== null && into !== null) await mergeInTurn(this.#context, branch, into);
+    const where =
+      branch === null ? "" : into === null ? ` on branch ${branch}` : `, merged from ${branch} into ${into}`;
     const nothing = work === "nothing" ? `: ${this.#evidence}` : "";
     await source.close(this.#issue.id, doneNote(options.engine, progress.handle, `${where}${nothing}`));
     // On disk first: the next batch must tell a reopened issue from an issue that was never closed.
     await progress.save({ status: "completed", error: null, finished_at: progress.now() });
     progress.status = "closed";
     const doubts = [progress.unverified ? UNVERIFIED : "", hasNews ? UNSENT_CHANGE : ""];
-    const reasons = [this.#evidence, ...doubts, deniedWords(this.#work.denied), ...progress.notes];
+    const merged = into === null ? "" : `merged into ${into}`;
+    const reasons = [merged, this.#evidence, ...doubts, deniedWords(this.#work.denied), ...progress.notes];
     const end = progress.end("completed", reasons.filter(Boolean).join("; "));
-    return work === "nothing" ? { ...end, branch: null } : end;
+    if (work === "nothing") return { ...end, branch: null };
+    return into === null ? end : { ...end, mergedInto: into };
   }
 
   /** The issue changed since its agent read it, so the agent gets the change before Reprise closes the issue. */

@@ -45,6 +45,8 @@ export interface IssueRecord {
   /** The commit that the work began from, at the first start ever. */
   readonly baseline_commit: string | null;
   readonly branch: string | null;
+  /** With `--merge`: the branch that its work goes to. Null: none. */
+  readonly merge_into: string | null;
   readonly attempts: number;
   /** The gate's last result. Null: it has not run. */
   readonly gate: { readonly passed: boolean; readonly detail: string } | null;
@@ -195,6 +197,7 @@ const NEW_ISSUE: IssueRecord = {
   agent_id: null,
   baseline_commit: null,
   branch: null,
+  merge_into: null,
   attempts: 0,
   gate: null,
   findings: [],
@@ -263,6 +266,7 @@ export function readIssue(entry: JsonObject): IssueRecord {
     agent_id: textOrNull(entry, "agent_id"),
     baseline_commit: textOrNull(entry, "baseline_commit"),
     branch: textOrNull(entry, "branch"),
+    merge_into: textOrNull(entry, "merge_into"),
     attempts: numberIn(entry, "attempts") ?? 0,
     gate:
       gate === undefined

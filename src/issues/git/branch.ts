@@ -70,7 +70,8 @@ export async function branchesToMerge(
   return found;
 }
 
-/** Null: no commit yet, or no repository. */
-export function headCommit(deps: Deps, cwd: string): Promise<string | null> {
-  return gitText(deps, cwd, ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]);
+/** Of the branch, or else of the checkout. Null: no commit yet, or no repository. */
+export function headCommit(deps: Deps, cwd: string, branch: string | null = null): Promise<string | null> {
+  const ref = branch === null ? "HEAD" : `refs/heads/${branch}`;
+  return gitText(deps, cwd, ["rev-parse", "--verify", "--quiet", `${ref}^{commit}`]);
 }

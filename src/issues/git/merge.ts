@@ -2,44 +2,99 @@
 import { lstatSync } from "node:fs";
 import { Fault } from "../../core/faults.ts";
 import { harmlessLine } from "../../lib/harmless.ts";
+import { shellLine } from "../../lib/shell.ts";
 import { filterWords, openGit, unfiltered, unfilteredIn } from "../../run/git.ts";
 import type { Deps } from "../../run/run.ts";
 import { git, gitText } from "../repository.ts";
 import { BYTES, entriesOf, is, namedPaths } from "./paths.ts";
+import { operationInCheckout } from "./unfinished.ts";
+
+/** The branch that is checked out. Null: none, or no repository. */
+export async function checkedOutBranch(deps: Deps, root: string): Promise<string | null> {
+  const ref = await gitText(deps, root, ["symbolic-ref", "--quiet", "HEAD"]);
+  return ref?.startsWith(HEADS) === true ? ref.slice(HEADS.length) : null;
+}
+
+const HEADS = "refs/heads/";
+
+/** The branch that a batch merges into: the recorded one, or the one that is checked out when the batch begins. */
+export async function mergeTarget(deps: Deps, root: string, recorded: string | null): Promise<string> {
+  const target = recorded ?? (await checkedOutBranch(deps, root));
+  if (target !== null) return target;
+  throw new Fault(
+    "cwd_invalid",
+    `--merge needs a branch to merge into, and no branch is checked out in ${root}. Check one out with \`git switch\`, or omit --merge.`,
+    { facts: { repository: root } },
+  );
+}
 
 /** One merge at a time: the agents of a batch share the checkout. */
 export async function mergeInTurn(
   context: { readonly deps: Deps; readonly root: string; merging: Promise<void> },
   branch: string,
+  target: string,
 ): Promise<void> {
-  const turn = context.merging.then(() => mergeWork(context.deps, context.root, branch));
+  const turn = context.merging.then(() => mergeWork(context.deps, context.root, branch, target));
   context.merging = turn.catch(() => {});
   await turn;
 }
 
-/** Merges into the checkout. Aborts on a conflict and reports it; does not touch a merge of the user. */
-export async function mergeWork(deps: Deps, root: string, branch: string): Promise<void> {
-  const isMerging = async () =>
-    (await gitText(deps, root, ["rev-parse", "--verify", "--quiet", "MERGE_HEAD"])) !== null;
-  if (await isMerging())
-    throw new Fault(
-      "work_unsaved",
-      `${branch} could not be merged: another merge is in progress in ${root}. Finish it with \`git commit\`, or abort it with \`git merge --abort\`.`,
-      { facts: { branch } },
-    );
+/** Merges into `target`, if it is checked out. Aborts on a conflict and reports it; does not touch an operation of the user. */
+export async function mergeWork(deps: Deps, root: string, branch: string, target: string): Promise<void> {
+  if (await isMerged(deps, root, branch, target)) return;
+  await assertCheckout(deps, root, branch, target);
   await assertFiltersForMerge(deps, root, branch);
   await assertNothingReplaced(deps, root, branch);
+  // The user may have changed the checkout meanwhile.
+  await assertCheckout(deps, root, branch, target);
   const merged = await git(deps, root, ["merge", "--no-ff", "--no-edit", "--quiet", branch]);
-  if (merged?.code === 0) return;
-  if (await isMerging()) await git(deps, root, ["merge", "--abort"]);
+  if (merged?.code === 0 && (await isMerged(deps, root, branch, target))) return;
+  if (merged?.code !== 0 && (await isMerging(deps, root))) await git(deps, root, ["merge", "--abort"]);
   const said = harmlessLine(`${merged?.stdout ?? ""} ${merged?.stderr ?? ""}`.trim(), 300);
-  const why = said.replace(/\.$/, "");
+  const why = merged?.code === 0 ? `${target} does not have its commits` : said.replace(/\.$/, "");
   throw new Fault(
     "work_unsaved",
-    `${branch} could not be merged: ${why}. Merge it yourself, in the repository: git merge ${branch}`,
-    {
-      facts: { branch },
-    },
+    `${branch} could not be merged into ${target}: ${why}. Merge it yourself, in the repository: ${mergeWords(branch)}`,
+    { facts: { branch, target } },
+  );
+}
+
+const mergeWords = (branch: string) => shellLine(["git", "merge", branch]);
+
+async function isMerging(deps: Deps, root: string): Promise<boolean> {
+  return (await gitText(deps, root, ["rev-parse", "--verify", "--quiet", "MERGE_HEAD"])) !== null;
+}
+
+/** The target has all commits of the branch. */
+async function isMerged(deps: Deps, root: string, branch: string, target: string): Promise<boolean> {
+  const ask = ["merge-base", "--is-ancestor", `${HEADS}${branch}`, `${HEADS}${target}`];
+  return (await git(deps, root, ask))?.code === 0;
+}
+
+/** Refuses any other branch than the target, and a checkout in the middle of an operation. */
+async function assertCheckout(deps: Deps, root: string, branch: string, target: string): Promise<void> {
+  const refused = (why: string) =>
+    new Fault("work_unsaved", `${branch} could not be merged into ${target}: ${why}`, {
+      facts: { branch, target },
+    });
+  if (await isMerging(deps, root))
+    throw refused(
+      `another merge is in progress in ${root}. Finish it with \`git commit\`, or abort it with \`git merge --abort\`; then: ${mergeWords(branch)}`,
+    );
+  const operation = await operationInCheckout(await openGit(deps, root));
+  if (operation !== null)
+    throw refused(
+      `${operation} is in progress in ${root}. Finish it, check out ${target}, then: ${mergeWords(branch)}`,
+    );
+  const current = await checkedOutBranch(deps, root);
+  if (current === target) return;
+  if ((await gitText(deps, root, ["rev-parse", "--verify", "--quiet", `${HEADS}${target}`])) === null)
+    throw refused(
+      `that branch is gone. Check out the branch that is to have the work, type ${mergeWords(branch)}, and close the issue yourself`,
+    );
+  const now = current === null ? "no branch" : current;
+  throw refused(
+    `${now} is checked out in ${root}. Type: ${shellLine(["git", "switch", target])} && ${mergeWords(branch)}`,
   );
 }
 
@@ -53,7 +108,7 @@ async function assertFiltersForMerge(deps: Deps, root: string, branch: string): 
   const { why, help } = filterWords(found);
   throw new Fault(
     "work_unsaved",
-    `${branch} could not be merged: ${why}. ${help}; or merge it yourself, in the repository: git merge ${branch}`,
+    `${branch} could not be merged: ${why}. ${help}; or merge it yourself, in the repository: ${mergeWords(branch)}`,
     { facts: { branch } },
   );
 }
@@ -74,7 +129,7 @@ async function assertNothingReplaced(deps: Deps, root: string, branch: string): 
   if (replaced.length === 0) return;
   throw new Fault(
     "work_unsaved",
-    `${branch} could not be merged: it would replace ${namedPaths(replaced)} in ${root}, which git ignores or an index flag hides. Move ${is(replaced, "it", "them")} away, then merge it yourself, in the repository: git merge ${branch}`,
+    `${branch} could not be merged: it would replace ${namedPaths(replaced)} in ${root}, which git ignores or an index flag hides. Move ${is(replaced, "it", "them")} away, then merge it yourself, in the repository: ${mergeWords(branch)}`,
     { facts: { branch } },
   );
 }

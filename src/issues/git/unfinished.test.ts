@@ -125,7 +125,12 @@ cd ../remote; echo 2 > f; git commit -qam two`,
     const named = { ...env, ...Object.fromEntries(["AUTHOR", "COMMITTER"].flatMap(variables)) };
     const work = { worktree: cwd, branch: "reprise/identity", message: "w" };
     await commitWork({ ...deps, env: named }, work);
-    await mergeWork({ ...deps, env: { ...env, GIT_CONFIG_GLOBAL: settings } }, repository, work.branch);
+    await mergeWork(
+      { ...deps, env: { ...env, GIT_CONFIG_GLOBAL: settings } },
+      repository,
+      work.branch,
+      "main",
+    );
     const log = ["log", "-2", "--format=%an %ae %cn %ce", "--first-parent", "main", "reprise/identity"];
     const people = execFileSync("git", log, { cwd: repository, encoding: "utf8" }).split("\n");
     expect(people).toContain("File file@localhost File file@localhost");

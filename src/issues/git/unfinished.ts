@@ -65,16 +65,28 @@ async function unfinishedOperation(ask: Git): Promise<string | null> {
     : [`${operation} is not finished`, ...(conflicts === null ? [] : [conflicts])].join(", and ");
 }
 
+/** An operation of the user, such as "a rebase", that a merge would disturb. */
+export async function operationInCheckout(ask: Git): Promise<string | null> {
+  const operation = await operationOf(ask);
+  if (operation !== null) return operation;
+  const gitDir = await gitDirOf(ask);
+  return gitDir !== null && realPath(join(gitDir, "BISECT_LOG")) !== null ? "a bisect" : null;
+}
+
 async function operationOf(ask: Git): Promise<string | null> {
-  const { code, stdout } = await ask(["rev-parse", "--absolute-git-dir"]);
-  if (code !== 0) return null;
-  const gitDir = stdout.replace(/\n$/, "");
+  const gitDir = await gitDirOf(ask);
+  if (gitDir === null) return null;
   const isThere = (name: string) => realPath(join(gitDir, name)) !== null;
   for (const [name, operation] of Object.entries(FOLDERS)) if (isThere(name)) return operation;
   for (const [name, operation] of Object.entries(HEADS))
     if ((await ask(["rev-parse", "--verify", "--quiet", name])).code === 0) return operation;
   // Between two commits of a sequence.
   return isThere("sequencer") ? "a cherry-pick or revert" : null;
+}
+
+async function gitDirOf(ask: Git): Promise<string | null> {
+  const { code, stdout } = await ask(["rev-parse", "--absolute-git-dir"]);
+  return code === 0 ? stdout.replace(/\n$/, "") : null;
 }
 
 /** Git stores only the commit id of a nested repository, so its content would be on no branch. */
