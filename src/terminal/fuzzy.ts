@@ -1,4 +1,7 @@
-/** Fuzzy search: every word of the query is found in the text, its letters in order. Pure, and fast over 10,000 texts. */
+/**
+ * Fuzzy search: every word of the query is found in the text, its letters in order. Pure, and fast over 10,000 texts: the
+ * loops count, because the first key finds them not yet compiled, and there an iterator takes twice as long.
+ */
 
 /** Two letters in order stand in nearly every text, a folder's name included: a short word counts only in one piece. */
 const SHORTEST_SCATTERED = 3;
@@ -6,8 +9,8 @@ const SHORTEST_SCATTERED = 3;
 /** How well one text fits, larger is better. Null: it does not. Both are lower case. */
 function scoreOf(words: readonly string[], text: string): number | null {
   let score = 0;
-  for (const word of words) {
-    const own = scoreOfWord(word, text);
+  for (let at = 0; at < words.length; at += 1) {
+    const own = scoreOfWord(words[at] ?? "", text);
     if (own === null) return null;
     score += own;
   }
@@ -53,9 +56,10 @@ export function ranked<Row extends { readonly text: string }>(
   if (words.length === 0) return rows;
   // Many rows have the same score, so only the scores are sorted.
   const byScore = new Map<number, Row[]>();
-  for (const row of rows) {
-    const score = scoreOf(words, row.text);
-    if (score === null) continue;
+  for (let at = 0; at < rows.length; at += 1) {
+    const row = rows[at];
+    const score = row === undefined ? null : scoreOf(words, row.text);
+    if (row === undefined || score === null) continue;
     const equal = byScore.get(score);
     if (equal === undefined) byScore.set(score, [row]);
     else equal.push(row);
