@@ -20,10 +20,13 @@ import { build } from "esbuild";
 import { bundleHot } from "./bundle-hot.mjs";
 import { bundleWeb } from "./bundle-web.mjs";
 import { common } from "./bundle.mjs";
+import { writeCommonJs } from "./common-js.mjs";
 
 const { version } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8"));
+const { banner: _, ...rest } = common;
 const options = {
-  ...common,
+  ...rest,
+  sourcemap: "inline",
   define: { REPRISE_VERSION: JSON.stringify(version) },
   metafile: true,
 };
@@ -32,22 +35,16 @@ const options = {
 const place = (name) => fileURLToPath(new URL(`../${name}`, import.meta.url));
 const [aside, dist, old] = [place(`.dist-${process.pid}`), place("dist"), place(`.dist-old-${process.pid}`)];
 const chunks = { outdir: aside, chunkNames: "chunk-[name]-[hash]" };
+const LIST = ["src/cli/cli.ts", "src/setup.ts", "src/store/sqlite.ts", "src/cli/list.ts"];
+const START = ["src/cli/start.ts", "src/cli/resume.ts"];
 const built = await Promise.all([
-  bundleHot(["src/cli/cli.ts", "src/setup.ts", "src/store/sqlite.ts", "src/cli/list.ts"], {
-    ...options,
-    ...chunks,
-    entryPoints: { reprise: "src/main.ts" },
-  }),
+  bundleHot([LIST, START], { ...options, ...chunks, entryPoints: { reprise: "src/main.ts" } }),
   // Apart, as they live long and in numbers: a holder has nothing of the command line in its memory.
-  build({
-    ...options,
-    ...chunks,
-    entryPoints: { holder: "src/holder.ts", daemon: "src/daemon.ts" },
-    splitting: true,
-  }),
-  build({ ...options, entryPoints: { "demo-agent": "src/demo/main.ts" }, outdir: aside }),
-  build({ ...options, entryPoints: { certify: "src/certify/certify.ts" }, outdir: aside }),
+  program({ ...chunks, entryPoints: { holder: "src/holder.ts", daemon: "src/daemon.ts" }, splitting: true }),
+  program({ entryPoints: { "demo-agent": "src/demo/main.ts" }, outdir: aside }),
+  program({ entryPoints: { certify: "src/certify/certify.ts" }, outdir: aside }),
 ]);
+writeFileSync(`${aside}/package.json`, '{ "type": "commonjs" }\n');
 // The certify program reads its cases from the folder beside it.
 cpSync(place("src/certify/cases"), `${aside}/cases`, { recursive: true });
 // For engines that believe only files of root: a system-wide installation has them (`SettingsFile`).
@@ -87,5 +84,16 @@ renameSync(aside, dist);
 rmSync(old, { recursive: true, force: true });
 
 const actor = place("test/actors/dist/actor.js");
-await build({ ...options, entryPoints: [place("test/actors/main.ts")], outfile: `${actor}.${process.pid}` });
+await build({
+  ...common,
+  define: options.define,
+  entryPoints: [place("test/actors/main.ts")],
+  outfile: `${actor}.${process.pid}`,
+});
 renameSync(`${actor}.${process.pid}`, actor);
+
+async function program(more) {
+  const made = await build({ ...options, ...more, write: false });
+  await writeCommonJs(made.outputFiles);
+  return made;
+}

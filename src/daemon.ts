@@ -23,26 +23,30 @@ process.on("SIGPIPE", () => {});
 const terminal = { stdin: false, stdout: false, stderr: false, columns: 80, rows: 24, color: false };
 const early: string[] = [];
 const quiet = { warn: (text: string) => void early.push(text), info: () => {} };
-const opened = await openWorld();
-const log = openDaemonLog(daemonPlaces(opened).log, opened.clock, process.pid);
-for (const text of early) log.warn(text);
-const deps = { ...opened, log };
-// State is undefined after a bug, so the daemon exits; the next command starts a daemon that finds everything in the
-// store.
-process.on("uncaughtException", (error) => {
-  log.note("a bug", { detail: String(error.stack ?? error) });
-  process.exit(70);
-});
-try {
-  await runDaemon(deps, { version: VERSION, log });
-} catch (error) {
-  const detail =
-    error instanceof Fault ? error.message : String(error instanceof Error ? error.stack : error);
-  log.warn(detail);
-  process.exitCode = exitCodeOf(error);
+void main();
+
+async function main(): Promise<never> {
+  const opened = await openWorld();
+  const log = openDaemonLog(daemonPlaces(opened).log, opened.clock, process.pid);
+  for (const text of early) log.warn(text);
+  const deps = { ...opened, log };
+  // State is undefined after a bug, so the daemon exits; the next command starts a daemon that finds everything in the
+  // store.
+  process.on("uncaughtException", (error) => {
+    log.note("a bug", { detail: String(error.stack ?? error) });
+    process.exit(70);
+  });
+  try {
+    await runDaemon(deps, { version: VERSION, log });
+  } catch (error) {
+    const detail =
+      error instanceof Fault ? error.message : String(error instanceof Error ? error.stack : error);
+    log.warn(detail);
+    process.exitCode = exitCodeOf(error);
+  }
+  await deps.store[Symbol.asyncDispose]();
+  process.exit();
 }
-await deps.store[Symbol.asyncDispose]();
-process.exit();
 
 /**
  * An index that is lost while an agent works is rebuilt after that agent ends, and the daemon must be there to do it.

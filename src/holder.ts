@@ -31,13 +31,17 @@ const log = {
 const pipe = new Socket({ fd: LAUNCH_FD, readable: true, writable: true });
 // The launcher may be gone; the holder continues.
 pipe.on("error", () => {});
-const launch = await readRequest(pipe);
-if (launch !== null) {
-  if (launch.nodeOptions !== null) process.env["NODE_OPTIONS"] = launch.nodeOptions;
-  process.exitCode = await run(launch.hold);
+void main();
+
+async function main(): Promise<never> {
+  const launch = await readRequest(pipe);
+  if (launch !== null) {
+    if (launch.nodeOptions !== null) process.env["NODE_OPTIONS"] = launch.nodeOptions;
+    process.exitCode = await run(launch.hold);
+  }
+  // A forgotten timer or socket must not keep a process alive that has no agent.
+  process.exit();
 }
-// A forgotten timer or socket must not keep a process alive that has no agent.
-process.exit();
 
 async function run(request: LaunchRequest["hold"]): Promise<number> {
   try {

@@ -12,10 +12,16 @@ keepDebuggersOut();
 // Before the other files are loaded: Node reads their source maps only then.
 if (process.env["REPRISE_DEBUG"] === "1") process.setSourceMapsEnabled(true);
 
+/** Node's own exit code for a program that still waits when nothing can happen any more. */
+const UNSETTLED = 13;
 const args = process.argv.slice(2);
 
 if (args[0] === "--version" || args[0] === "-V" || args[0] === "-v") process.stdout.write(`${VERSION}\n`);
-else process.exitCode = await run();
+else {
+  // Until the command says how it ended: a command that waits for nothing has not succeeded.
+  process.exitCode = UNSETTLED;
+  void run().then((code) => (process.exitCode = code));
+}
 
 /** If not even the first file can be opened, no other code could report it. */
 async function run(): Promise<number> {

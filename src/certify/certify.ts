@@ -44,9 +44,10 @@ const MAX_STDERR = 1 << 20;
 const UNDERSTOOD = "Reprise understands every kind of output line";
 
 const root = process.env[ROOT];
-const code = await (root === undefined ? keep() : examine(root));
-// A process that holds one of our pipes open does not delay the exit.
-process.stdout.write("", () => process.exit(code));
+void (root === undefined ? keep() : examine(root)).then((code) => {
+  // A process that holds one of our pipes open does not delay the exit.
+  process.stdout.write("", () => process.exit(code));
+});
 
 /** Ends with the examiner, or ends it when the caller is gone. */
 async function keep(): Promise<number> {

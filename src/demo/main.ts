@@ -2,4 +2,4 @@
 import { runAgent } from "./agent.ts";
 import { demo } from "./demo.ts";
 
-await runAgent(demo, process.argv.slice(2));
+void runAgent(demo, process.argv.slice(2));

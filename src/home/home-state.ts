@@ -7,6 +7,7 @@ import {
   FIRST,
   kept,
   moved,
+  ranked,
   type UiMessage,
   type Updated,
 } from "../terminal/widgets.ts";
@@ -21,7 +22,7 @@ import {
   withTyped,
 } from "./actions.ts";
 import type { HomeRow } from "./home-row.ts";
-import { type Exchange, fitting } from "./pick-state.ts";
+import type { Exchange } from "./pick-state.ts";
 
 export const SORTS = ["activity", "created", "tokens", "title"] as const;
 export type HomeSort = (typeof SORTS)[number];
@@ -212,8 +213,7 @@ const written = (text: string): Edited => ({ text, at: text.length });
 
 /** The rows that fit filter and order. The cursor stays on its row. */
 function listed(state: HomeState): HomeState {
-  const sorted = state.rows.toSorted(ORDERS[state.sort]);
-  const seen = fitting(state.filter.text, sorted);
+  const seen = ranked(state.filter.text, state.rows.toSorted(ORDERS[state.sort]));
   const before = selected(state)?.key;
   const at =
     before === undefined || state.choice === FIRST ? -1 : seen.findIndex(({ key }) => key === before);

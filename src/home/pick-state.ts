@@ -214,22 +214,10 @@ function filtered(state: PickState): PickState {
   const inScope = state.all ? state.rows : state.rows.filter(({ here }) => here);
   const others = state.all ? [] : state.rows.filter(({ here }) => !here);
   const before = current(state);
-  const found = fitting(state.query.text, inScope);
+  const found = ranked(state.query.text, inScope);
   const at = before === undefined || state.choice === FIRST ? -1 : found.indexOf(before);
   const choice = at === -1 ? state.choice : { ...state.choice, cursor: at };
-  return fitted({ ...state, found, elsewhere: fitting(state.query.text, others).length, choice });
-}
-
-/** The rows that fit the query, the best first; without a query all of them. */
-export function fitting<T extends { readonly text: string }>(
-  query: string,
-  rows: readonly T[],
-): readonly T[] {
-  if (query.trim() === "") return rows;
-  return ranked(
-    query,
-    rows.map(({ text }) => text),
-  ).flatMap((at) => rows[at] ?? []);
+  return fitted({ ...state, found, elsewhere: ranked(state.query.text, others).length, choice });
 }
 
 function fitted(state: PickState): PickState {

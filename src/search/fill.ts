@@ -73,9 +73,7 @@ export async function removeFromSearch(deps: Deps, run: Pick<RunRecord, "runId">
 /** Brings the file up to date with the runs. A live run is read as far as it is. */
 export async function catchUp(deps: Deps, file: SearchFile, onProgress: FillProgress): Promise<void> {
   const startedAt = new Date(deps.clock.now() - OVERLAP_MS).toISOString();
-  const known = new Set(
-    file.all("SELECT run_id FROM conversations WHERE run_id IS NOT NULL").map((row) => String(row["run_id"])),
-  );
+  const known = knownRuns(file);
   const listed = new Set(deps.state.runIds);
   // A run may be newer than the list.
   const isThere = (runId: string) => listed.has(runId) || existsSync(join(deps.state.runsRoot, runId));
@@ -110,12 +108,15 @@ export async function catchUp(deps: Deps, file: SearchFile, onProgress: FillProg
 
 /** Runs that the search lacks. */
 export function missingRuns(deps: Deps, file: SearchFile | null): number {
-  const known = new Set(
-    file
-      ?.all("SELECT run_id FROM conversations WHERE run_id IS NOT NULL")
-      .map((row) => String(row["run_id"])),
-  );
+  const known = file === null ? new Set() : knownRuns(file);
   return deps.state.runIds.filter((runId) => !known.has(runId)).length;
+}
+
+/** As one text: ten thousand rows would take longer than the search itself. */
+function knownRuns(file: SearchFile): ReadonlySet<string> {
+  const row = file.one("SELECT group_concat(run_id, '/') AS ids FROM conversations WHERE run_id IS NOT NULL");
+  const ids = row?.["ids"];
+  return new Set(typeof ids === "string" ? ids.split("/") : []);
 }
 
 function forget(file: SearchFile, runId: string): void {

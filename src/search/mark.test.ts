@@ -33,6 +33,11 @@ test("the best line has the most words, and keeps its kind", () => {
   });
 });
 
+test("the best line may have accents, and words in parts of its names", () => {
+  const text = "no word\nthe cart alone\nein Café mit renameCart\ncafeteria carton";
+  expect(bestLine({ text, kinds: "" }, parseQuery("cafe cart")).line).toBe("ein Café mit renameCart");
+});
+
 test("an excerpt of a huge line shows the hit within its length", () => {
   const line = `${"x ".repeat(50_000)}needle${" y".repeat(50_000)}`;
   const { ranges } = markLine(line, parseQuery("needle"));

@@ -1,7 +1,7 @@
 /** The best line of a section for a query, and the places of the query's words in it. Pure. */
 import type { SearchTerm } from "./query.ts";
 import { HIT_KINDS, type HitKind, type Section } from "./section.ts";
-import { type FoundWord, partsOf, wordsIn } from "./text.ts";
+import { type FoundWord, isAscii, partsOf, wordsIn } from "./text.ts";
 
 /** Begin and end of a hit in a line, as indices of a JavaScript string. */
 export type HitRange = readonly [from: number, to: number];
@@ -22,12 +22,21 @@ export function bestLine(
 ): MarkedLine {
   let best: MarkedLine | null = null;
   for (const [at, line] of text.split("\n").entries()) {
+    // Most lines have none of the words, which is seen sooner than what words they have.
+    if (best !== null && mostTerms(line, terms) <= best.terms) continue;
     const found = markLine(line, terms);
     if (best !== null && found.terms <= best.terms) continue;
     best = { line, kind: kindAt(kinds, at), ...found };
     if (found.terms === terms.length) break;
   }
   return best ?? { line: "", kind: "notice", ranges: [], terms: 0 };
+}
+
+/** How many of the terms the line can have at most. */
+function mostTerms(line: string, terms: readonly SearchTerm[]): number {
+  if (!isAscii(line)) return terms.length;
+  const folded = line.toLowerCase();
+  return terms.filter(({ words }) => words.every((word) => folded.includes(word))).length;
 }
 
 function kindAt(kinds: string, at: number): HitKind {
@@ -51,11 +60,11 @@ function rangesOf(
 ): HitRange[] {
   const found: HitRange[] = [];
   for (const [at, first] of words.entries()) {
-    const run = words.slice(at, at + wanted.length);
-    const last = run.at(-1);
-    const fits = run.length === wanted.length && run.every(({ word }, index) => isWanted(word, index));
-    if (fits && last !== undefined) found.push([first.from, endOf(line, last)]);
-    else if (wanted.length === 1)
+    const last = words[at + wanted.length - 1];
+    if (last === undefined) break;
+    if (wanted.every((_, index) => isWanted(words[at + index]?.word ?? "", index)))
+      found.push([first.from, endOf(line, last)]);
+    else if (wanted.length === 1 && first.word.includes(wanted[0] ?? ""))
       for (const part of partsOf(line, first)) if (isWanted(part.word, 0)) found.push([part.from, part.to]);
   }
   return found;

@@ -22,7 +22,11 @@ export function wordsIn(text: string): readonly FoundWord[] {
 function folded(word: string): string {
   const lower = word.toLowerCase();
   // Plain ASCII has nothing else to fold.
-  return /^[ -~]*$/.test(lower) ? lower : lower.normalize("NFD").replace(/\p{M}+/gu, "");
+  return isAscii(lower) ? lower : lower.normalize("NFD").replace(/\p{M}+/gu, "");
+}
+
+export function isAscii(text: string): boolean {
+  return /^[\t -~]*$/.test(text);
 }
 
 /** Where a new part of an identifier begins: `renameCart`, `HTTPServer`. */

@@ -2,7 +2,11 @@ import { expect, test } from "vitest";
 import { ranked } from "./fuzzy.ts";
 
 const TEXTS = ["rename the cart module", "fix the flaky cart test", "write the changelog", "art of naming"];
-const found = (query: string) => ranked(query, TEXTS).map((at) => TEXTS[at]);
+const found = (query: string) =>
+  ranked(
+    query,
+    TEXTS.map((text) => ({ text })),
+  ).map(({ text }) => text);
 
 test.each([
   ["", TEXTS],
@@ -24,5 +28,6 @@ test.each([
 });
 
 test("equal texts keep their order", () => {
-  expect(ranked("a", ["xa", "xa", "a", "xa"])).toEqual([2, 0, 1, 3]);
+  const rows = ["xa", "xa", "a", "xa"].map((text, at) => ({ text, at }));
+  expect(ranked("a", rows).map(({ at }) => at)).toEqual([2, 0, 1, 3]);
 });
