@@ -61,7 +61,8 @@ export async function bundleWeb(outdir, version) {
   const built = (name) =>
     `/assets/${names.find((file) => file.startsWith(`${name}-`) && !file.endsWith(".map"))}`;
   // What the first script needs is fetched with it, not after it.
-  const first = metafile.outputs[Object.keys(metafile.outputs).find((path) => /\/main-[^/]*\.js$/.test(path))];
+  const first =
+    metafile.outputs[Object.keys(metafile.outputs).find((path) => /\/main-[^/]*\.js$/.test(path))];
   const preload = first.imports
     .filter(({ kind }) => kind === "import-statement")
     .map(({ path }) => `<link rel="modulepreload" href="/assets/${basename(path)}" />`)

@@ -24,11 +24,14 @@ const DETAILED = 200;
 export async function listRows({ deps }: Core, query: Words): Promise<JsonObject> {
   const limit = Math.min(Number(query["limit"] ?? 500), MOST_ROWS);
   const { engine, status, tag, grep, after } = query;
-  const runs = await deps.store.listRuns({
-    ...{ limit, sort: "created" },
+  const filter = {
     ...(engine === undefined ? {} : { engine }),
     ...(status === undefined ? {} : { status: status as RunStatus }),
     ...(tag === undefined ? {} : { tags: [tag] }),
+  };
+  const runs = await deps.store.listRuns({
+    ...filter,
+    ...{ limit, sort: "created" },
     ...(after === undefined ? {} : { after: cursorIn(after) }),
     ...(grep === undefined ? {} : { matches: mentions(grep) }),
   });
@@ -36,7 +39,14 @@ export async function listRows({ deps }: Core, query: Words): Promise<JsonObject
   for (const [at, run] of runs.entries())
     rows.push(at < DETAILED && after === undefined ? await detailed(deps, run) : rowOf(run));
   const last = runs.at(-1);
-  return { ok: true, runs: rows, next: runs.length < limit || last === undefined ? null : cursorOf(last) };
+  const counts = grep === undefined ? Object.values(await deps.store.countRuns(filter)) : [];
+  const total = grep === undefined ? counts.reduce((sum, count) => sum + count, 0) : null;
+  return {
+    ok: true,
+    runs: rows,
+    total,
+    next: runs.length < limit || last === undefined ? null : cursorOf(last),
+  };
 }
 
 const detailed = async (deps: Core["deps"], run: RunRecord): Promise<RunRow> => ({
@@ -178,18 +188,41 @@ export async function readConversation(core: Core, handle: string, query: Words)
   return { ok: true, ...(await conversationFrom(core, run, query)), live: run.status === "running" };
 }
 
-export interface ConversationPart {
+export interface TalkPart {
   readonly events: readonly JsonObject[];
   readonly next: string;
   readonly done: boolean;
+  /** The events begin at the beginning: earlier ones do not count any more. */
+  readonly reset?: true;
+}
+
+/** The cursor of a conversation that is read from the engine's session. */
+const IN_SESSION = "s:";
+export const isInSession = (cursor: string): boolean => cursor.startsWith(IN_SESSION);
+
+/** A UI reports no events: its conversation is in the engine's session or the run's copy. */
+async function sessionFrom({ deps }: Core, run: RunRecord, cursor: string | undefined): Promise<TalkPart> {
+  const { readConversation: read } = await import("../run/conversation-reader.ts");
+  const from = cursor?.slice(IN_SESSION.length);
+  const part = await read(deps, run, from === undefined || from === "" ? {} : { from });
+  const events = part.events.map(({ event, atMs, attempt, id }) => ({
+    ...{ n: attempt ?? run.attempts, at: atMs === null ? null : new Date(atMs).toISOString() },
+    ...(id === undefined ? {} : { key: id }),
+    ...event,
+  }));
+  const reset = part.reset && from !== undefined ? { reset: true as const } : {};
+  return { events, next: `${IN_SESSION}${part.next}`, done: !part.more, ...reset };
 }
 
 export async function conversationFrom(
-  { deps }: Core,
+  core: Core,
   run: RunRecord,
   query: { readonly from?: string; readonly limit?: string },
-): Promise<ConversationPart> {
+): Promise<TalkPart> {
+  const { deps } = core;
   runDirAt(deps.state, run.runDirectory);
+  const isUi = query.from === undefined && (await detailOf(deps, run))["interactive"] === true;
+  if (isUi || isInSession(query.from ?? "")) return sessionFrom(core, run, query.from);
   let [n, at] = placeIn(query.from ?? "1:0");
   const most = Math.min(Number(query.limit ?? 1_000), 5_000);
   const events: JsonObject[] = [];
@@ -212,7 +245,8 @@ function placeIn(cursor: string): [n: number, at: number] {
 }
 
 /** Without reading: the events of the attempt have grown beyond the cursor, or a later attempt exists. */
-export function hasMore({ runDirectory, attempts }: RunRecord, cursor: string): boolean {
+export function hasMore({ runDirectory, attempts, status }: RunRecord, cursor: string): boolean {
+  if (isInSession(cursor)) return status === "running";
   const [n, at] = placeIn(cursor);
   const path = join(attemptDir(runDirectory, n), LOG_FILES.events);
   return n < attempts || (statSync(path, { throwIfNoEntry: false })?.size ?? 0) > at;

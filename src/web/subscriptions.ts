@@ -6,10 +6,12 @@ import { type JsonObject, stringIn } from "../lib/json.ts";
 import { selectRun } from "../run/select.ts";
 import type { Core } from "./core.ts";
 import type { RunsChange, Feed } from "./feed.ts";
-import { conversationFrom, hasMore, showRun } from "./reading.ts";
+import { conversationFrom, hasMore, isInSession, showRun } from "./reading.ts";
 import { say } from "./socket.ts";
 
 const MOST_TOPICS = 32;
+/** Once a second. */
+const SESSION_TICKS = 10;
 /** Topics whose message only says that something changed. */
 const HINTS: readonly string[] = ["inbox", "agents", "batches", "usage"];
 /** Leases are renewed all the time, which changes the index as well. */
@@ -21,10 +23,11 @@ export class Subscriptions {
   readonly #feed: Feed;
   readonly #topics = new Set<string>();
   /** By topic: where a conversation is read on, and the run that was last seen. */
-  readonly #conversations = new Map<string, { from: string; run: RunRecord | null }>();
+  readonly #conversations = new Map<string, { from: string | undefined; run: RunRecord | null }>();
   /** By topic. True: it changed while it was read, so it is read again. */
   readonly #reading = new Map<string, boolean>();
   #hint: NodeJS.Timeout | null = null;
+  #ticks = 0;
   #undo: (() => void)[] = [];
 
   constructor(ws: WebSocket, core: Core, feed: Feed) {
@@ -47,7 +50,7 @@ export class Subscriptions {
       ];
     this.#topics.add(sub);
     if (sub.startsWith("conversation/")) {
-      this.#conversations.set(sub, { from: stringIn(message, "from") ?? "1:0", run: null });
+      this.#conversations.set(sub, { from: stringIn(message, "from"), run: null });
       this.#sendEvents(sub);
     }
     if (sub.startsWith("run/")) this.#sendRun(sub);
@@ -80,8 +83,13 @@ export class Subscriptions {
 
   /** Reads conversations on whose events have grown. */
   #grown(): void {
-    for (const [topic, { from, run }] of this.#conversations)
-      if (run !== null && hasMore(run, from)) this.#sendEvents(topic);
+    this.#ticks += 1;
+    for (const [topic, { from, run }] of this.#conversations) {
+      if (run === null || from === undefined) continue;
+      // A session is looked up and parsed, so it is read less often.
+      const isTurn = !isInSession(from) || this.#ticks % SESSION_TICKS === 0;
+      if (isTurn && hasMore(run, from)) this.#sendEvents(topic);
+    }
   }
 
   #sendEvents(topic: string): void {
@@ -89,10 +97,12 @@ export class Subscriptions {
       const known = this.#conversations.get(topic);
       if (known === undefined) return;
       const run = await selectRun(this.#core.deps, handleIn(topic));
-      const { events, next } = await conversationFrom(this.#core, run, { from: known.from });
+      const from = known.from === undefined ? {} : { from: known.from };
+      const { events, next, reset } = await conversationFrom(this.#core, run, from);
       if (!this.#conversations.has(topic)) return;
       this.#conversations.set(topic, { from: next, run });
-      if (next !== known.from) say(this.#ws, { topic, events, next });
+      const isNews = next !== known.from || events.length > 0;
+      if (isNews) say(this.#ws, { topic, events, next, ...(reset === undefined ? {} : { reset }) });
     });
   }
 
