@@ -126,7 +126,7 @@ describe("a person", () => {
     await until("its first turn is over", () => box.holder(run) === null || null);
     const message = tab.getByRole("textbox", { name: "Message to the agent" });
     await message.fill("@@hang");
-    await tab.getByRole("button", { name: "Resume" }).click();
+    await tab.getByRole("button", { name: "Resume", exact: true }).click();
     await until("the second attempt lives", () => box.holder(run) ?? null);
     const agent = await until(
       "its agent lives",
@@ -140,7 +140,7 @@ describe("a person", () => {
     process.kill(agent, "SIGKILL");
     await tab.getByText("interrupted").first().waitFor();
     await message.fill("what was the number?");
-    await tab.getByRole("button", { name: "Resume" }).click();
+    await tab.getByRole("button", { name: "Resume", exact: true }).click();
     await tab.getByText("8642").first().waitFor();
     const { history } = await until("the third attempt ended", () => true).then(() =>
       box.json(["show", run]),

@@ -33,6 +33,8 @@ interface Page {
   readonly events: readonly ConversationEvent[];
   readonly next: string | number | null;
   readonly done?: boolean;
+  /** The events begin at the beginning: earlier ones do not count any more. */
+  readonly reset?: boolean;
 }
 
 /** Reads everything there is, then follows from that cursor. A lost connection continues at the cursor. */
@@ -63,9 +65,9 @@ function useConversation(handle: string) {
       end = listen(
         `conversation/${handle}`,
         (message) => {
-          const { events = [], next } = message as unknown as Partial<Page>;
+          const { events = [], next, reset } = message as unknown as Partial<Page>;
           cursor.current = next ?? cursor.current;
-          setState((old) => ({ ...old, talk: append(old.talk, events) }));
+          setState((old) => ({ ...old, talk: append(reset === true ? EMPTY : old.talk, events) }));
         },
         () => cursor.current,
       );
