@@ -14,7 +14,7 @@ import { attemptLike, hold, runLike } from "../../test/contracts/store-samples.t
 import { testDeps, type TestDeps } from "../../test/deps.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import { describeCopy } from "../state/escrow.ts";
-import { type ConversationPart, readConversation } from "./conversation-reader.ts";
+import { type ConversationRead, readConversation } from "./conversation-reader.ts";
 
 const SESSION = "e44c5f57-70ca-4f52-9b28-28ca7c164f2d";
 const OTHER = "e44c5f57-70ca-4f52-9b28-28ca7c164f2e";
@@ -60,7 +60,7 @@ async function inClaude(fields: Partial<RunRecord> = {}): Promise<{ run: RunReco
 const line = (type: "user" | "assistant", text: string, at: string) =>
   `${JSON.stringify({ type, message: { content: [{ type: "text", text }] }, uuid: `${type} ${at}`, timestamp: at })}\n`;
 
-const words = ({ events }: ConversationPart) =>
+const words = ({ events }: ConversationRead) =>
   events.map(({ event }) => (event.type === "message" || event.type === "text" ? event.text : event.type));
 
 test("the conversation of a UI grows from cursor to cursor, without its torn last line", async () => {

@@ -31,7 +31,7 @@ export interface ConversationEvent {
   readonly id?: string;
 }
 
-export interface ConversationPart {
+export interface ConversationRead {
   /** Oldest first. A tool call is a `started` and an `ended` event with the same `event.id`. */
   readonly events: readonly ConversationEvent[];
   /** The cursor for the next call. Opaque. */
@@ -63,7 +63,7 @@ export async function readConversation(
   deps: Deps,
   run: RunRecord,
   { from, bytes = READ_BYTES }: ConversationOptions = {},
-): Promise<ConversationPart> {
+): Promise<ConversationRead> {
   const attempts = await deps.store.listAttempts(run.runId);
   const engine = allEngines(deps).find(({ id }) => id === run.agentName) ?? null;
   const env = engine === null ? deps.env : environmentOf(deps, engine, []).env;
@@ -102,7 +102,7 @@ type Cursor =
   | { readonly s: string; readonly at: number }
   | { readonly x: string; readonly n: number; readonly all: string; readonly last: string };
 
-type Read = Omit<ConversationPart, "next" | "unknown"> & { readonly cursor: Cursor };
+type Read = Omit<ConversationRead, "next" | "unknown"> & { readonly cursor: Cursor };
 
 function cursorIn(text: string): Cursor {
   const found = parseObject(Buffer.from(text, "base64url").toString("utf8"));
