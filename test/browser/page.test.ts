@@ -125,17 +125,12 @@ describe("a person", () => {
     const run = tab.url().slice(-8);
     await until("its first turn is over", () => box.holder(run) === null || null);
     const message = tab.getByRole("textbox", { name: "Message to the agent" });
+    const starts = () => box.journalEntries().filter(({ event }) => event === "start");
+    const before = starts().length;
     await message.fill("@@hang");
     await tab.getByRole("button", { name: "Resume", exact: true }).click();
-    await until("the second attempt lives", () => box.holder(run) ?? null);
-    const agent = await until(
-      "its agent lives",
-      () =>
-        box
-          .journalEntries()
-          .filter(({ event }) => event === "start")
-          .at(-1)?.["pid"] as number | undefined,
-    );
+    const agent = await until("the agent lives", () => starts()[before]?.["pid"] as number | undefined);
+    await until("the second attempt has a holder", () => box.holder(run));
     process.kill(box.pid(run), "SIGKILL");
     process.kill(agent, "SIGKILL");
     await tab.getByText("interrupted").first().waitFor();
