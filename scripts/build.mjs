@@ -37,8 +37,16 @@ const [aside, dist, old] = [place(`.dist-${process.pid}`), place("dist"), place(
 const chunks = { outdir: aside, chunkNames: "chunk-[name]-[hash]" };
 const LIST = ["src/cli/cli.ts", "src/setup.ts", "src/store/sqlite.ts", "src/cli/list.ts"];
 const START = ["src/cli/start.ts", "src/cli/resume.ts"];
+// Loaded by every attempt, in a repository also before its agent starts.
+const ATTEMPT = [
+  "src/process/tool.ts",
+  "src/run/git/snapshot.ts",
+  "src/search/search.ts",
+  "src/store/side-database.ts",
+  "src/cli/summary-changes.ts",
+];
 const built = await Promise.all([
-  bundleHot([LIST, START], { ...options, ...chunks, entryPoints: { reprise: "src/main.ts" } }),
+  bundleHot([LIST, START, ATTEMPT], { ...options, ...chunks, entryPoints: { reprise: "src/main.ts" } }),
   // Apart, as they live long and in numbers: a holder has nothing of the command line in its memory.
   program({ ...chunks, entryPoints: { holder: "src/holder.ts", daemon: "src/daemon.ts" }, splitting: true }),
   program({ entryPoints: { "demo-agent": "src/demo/main.ts" }, outdir: aside }),
