@@ -141,7 +141,10 @@ describe("a person", () => {
     const receipts = tab.getByText("Same conversation, proven");
     await receipts.first().waitFor();
     await tab.screenshot({ path: `${SHOTS}/receipt.png` });
-    const { history } = await box.json<{ history: { receipt: { verified: string } | null }[] }>(["show", run]);
+    const { history } = await box.json<{ history: { receipt: { verified: string } | null }[] }>([
+      "show",
+      run,
+    ]);
     expect(history.map(({ receipt }) => receipt?.verified ?? null).at(-1)).toBe("engine_reported");
     expect(history.length).toBe(3);
     await context.close();
@@ -162,7 +165,7 @@ describe("a person", () => {
     await box.run(["stop", run]);
   });
 
-  test("is told when the connection is lost, and two pages see a change at once", async () => {
+  test("sees that the connection is lost, and two pages see a change at once", async () => {
     const one = await signedIn();
     const two = await signedIn();
     await one.tab.goto(one.at("/runs"));

@@ -17,7 +17,7 @@ export async function checkedOutBranch(deps: Deps, root: string): Promise<string
 
 const HEADS = "refs/heads/";
 
-/** The branch that a batch merges into: the recorded one, or the one that is checked out when the batch begins. */
+/** The branch that a batch merges into: the recorded branch, or the branch that is checked out when the batch begins. */
 export async function mergeTarget(deps: Deps, root: string, recorded: string | null): Promise<string> {
   const target = recorded ?? (await checkedOutBranch(deps, root));
   if (target !== null) return target;
