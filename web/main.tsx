@@ -16,6 +16,7 @@ import { clock, plural, safeLine } from "./format.ts";
 import { Button, Command, Dialog, Empty, Failure, Skeleton, useAction } from "./parts/common.tsx";
 import { Icon, type IconName } from "./parts/icons.tsx";
 import { Help, Palette, useShortcuts } from "./parts/palette.tsx";
+import { useNotifications } from "./notify.ts";
 import { followLinks, type Place, usePlace } from "./router.ts";
 import { Agents } from "./screens/agents.tsx";
 import { Batches } from "./screens/batches.tsx";
@@ -99,10 +100,12 @@ function Page({ session }: { readonly session: Session }) {
   const [dialog, setDialog] = useState<"palette" | "help" | "more">();
   const inbox = useGet<Inbox>("/inbox", ["inbox"]);
   useShortcuts(setDialog, dialog !== undefined);
-  useEffect(() => {
-    if (place.screen !== "run") document.title = `${titleFor(place)} · Reprise`;
-  }, [place.screen]);
   const waiting = (inbox.data?.decisions.length ?? 0) + (inbox.data?.waiting.length ?? 0);
+  useNotifications(waiting);
+  useEffect(() => {
+    if (place.screen !== "run")
+      document.title = `${waiting > 0 ? `(${waiting}) ` : ""}${titleFor(place)} · Reprise`;
+  }, [place.screen, waiting]);
   return (
     <div class="page">
       <a class="skip" href="#main">

@@ -8,19 +8,23 @@ interface View {
   readonly height: number;
 }
 
-/** The visible part of a scrolling element, redrawn with each scroll. */
-function useView(box: RefObject<HTMLElement>): View {
+/** The visible part of a scrolling element, redrawn with each scroll. `note` hears of it before the redraw. */
+function useView(box: RefObject<HTMLElement>, note?: (element: HTMLElement) => void): View {
   const [view, setView] = useState<View>({ top: 0, height: 800 });
   useLayoutEffect(() => {
     const element = box.current;
     if (element === null) return;
     const read = () => setView({ top: element.scrollTop, height: element.clientHeight });
+    const scrolled = () => {
+      note?.(element);
+      read();
+    };
     read();
-    element.addEventListener("scroll", read, { passive: true });
+    element.addEventListener("scroll", scrolled, { passive: true });
     const observer = new ResizeObserver(read);
     observer.observe(element);
     return () => {
-      element.removeEventListener("scroll", read);
+      element.removeEventListener("scroll", scrolled);
       observer.disconnect();
     };
   }, [box]);
@@ -151,6 +155,8 @@ function useListKeys({ move, cursor, count, page }: ListKeys): void {
   }, [move, cursor, count, page]);
 }
 
+const ANCHORS = CSS.supports("overflow-anchor", "auto");
+
 interface MeasuredProps {
   readonly count: number;
   readonly guess: (at: number) => number;
@@ -164,7 +170,10 @@ interface MeasuredProps {
 /** Rows of any height. Stays at the end while the reader is there; otherwise what is read stays in place. */
 export function Measured({ count, guess, row, label, content, head }: MeasuredProps) {
   const box = useRef<HTMLDivElement>(null);
-  const view = useView(box);
+  const isAtEnd = useRef(true);
+  const view = useView(box, (element) => {
+    isAtEnd.current = element.scrollTop + element.clientHeight >= element.scrollHeight - 40;
+  });
   const [, redraw] = useReducer((n: number) => n + 1, 0);
   const guessing = useRef(guess);
   guessing.current = guess;
@@ -173,20 +182,15 @@ export function Measured({ count, guess, row, label, content, head }: MeasuredPr
     heights.current = { content, of: new Heights((at) => guessing.current(at)) };
   const { of } = heights.current;
   of.resize(count);
-  const isAtEnd = useRef(true);
   useEffect(() => void (isAtEnd.current = true), [content]);
-  useEffect(() => {
-    const element = box.current;
-    const note = () => {
-      if (element !== null)
-        isAtEnd.current = element.scrollTop + element.clientHeight >= element.scrollHeight - 40;
-    };
-    element?.addEventListener("scroll", note, { passive: true });
-    return () => element?.removeEventListener("scroll", note);
-  }, []);
   const measure = useCallback(
     (at: number, height: number) => {
-      if (of.measured(at, height) !== 0) redraw(undefined);
+      const grown = of.measured(at, height);
+      if (grown === 0) return;
+      // Browsers without scroll anchoring would move what is being read.
+      const element = box.current;
+      if (!ANCHORS && element !== null && of.offset(at) < element.scrollTop) element.scrollTop += grown;
+      redraw(undefined);
     },
     [of],
   );

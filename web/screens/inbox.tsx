@@ -3,12 +3,14 @@ import { useState } from "preact/hooks";
 import { act, useGet } from "../api.ts";
 import { duration, isLive, moment, plural, safe, safeLine, stateOf, titleOf } from "../format.ts";
 import { Age, Button, Empty, Failure, Skeleton, State, useAction, useNow } from "../parts/common.tsx";
+import { useNotifyRequest } from "../notify.ts";
 import { Icon } from "../parts/icons.tsx";
 import type { Decision, DecisionOption, Inbox, RunRow } from "../types.ts";
 
 export function InboxScreen({ mayWrite }: { readonly mayWrite: boolean }) {
   const { data, error, reload } = useGet<Inbox>("/inbox", ["inbox"]);
   const now = useNow(1_000);
+  const askToNotify = useNotifyRequest();
   return (
     <main class="screen" id="main">
       <header class="screen-head">
@@ -16,6 +18,12 @@ export function InboxScreen({ mayWrite }: { readonly mayWrite: boolean }) {
         <span class="count" role="status">
           {data === undefined ? "" : waitingWords(data)}
         </span>
+        <span class="grow" />
+        {askToNotify === null ? null : (
+          <Button onClick={askToNotify} title="While the page is open, when an agent begins to wait for you">
+            Notify me
+          </Button>
+        )}
       </header>
       {error === undefined ? null : <Failure error={error} onRetry={reload} />}
       {data === undefined && error === undefined ? <Skeleton /> : null}
