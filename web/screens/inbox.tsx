@@ -153,6 +153,14 @@ export function RunLine({ run, now, href, detail }: RunLineProps) {
   );
 }
 
+const TAKES_MESSAGE: readonly string[] = ["resume", "nudge", "fresh"];
+
+/** The command line's words about its options mean nothing here. */
+const labelOf = ({ label }: DecisionOption): string => {
+  const words = safeLine(label.replace(/ \(with -m[^)]*\)$/, ""), 80);
+  return words.charAt(0).toUpperCase() + words.slice(1);
+};
+
 interface DecisionCardProps {
   readonly decision: Decision;
   readonly now: number;
@@ -164,10 +172,10 @@ interface DecisionCardProps {
 function DecisionCard({ decision, now, mayWrite, onDone }: DecisionCardProps) {
   const [message, setMessage] = useState("");
   const action = useAction();
-  const takesMessage = decision.options.some(({ does }) => does === "resume" || does === "nudge");
+  const takesMessage = decision.options.some(({ does }) => TAKES_MESSAGE.includes(does));
   const choose = (option: DecisionOption) =>
     action.run(async () => {
-      const isTold = message.trim() !== "" && (option.does === "resume" || option.does === "nudge");
+      const isTold = message.trim() !== "" && TAKES_MESSAGE.includes(option.does);
       await act(`/decisions/${decision.id}`, { choice: option.n, ...(isTold ? { message } : {}) });
       onDone();
     });
@@ -213,7 +221,7 @@ function DecisionCard({ decision, now, mayWrite, onDone }: DecisionCardProps) {
               disabled={action.busy}
               onClick={() => choose(option)}
             >
-              {option.n}. {safeLine(option.label, 80)}
+              {option.n}. {labelOf(option)}
             </Button>
           ))}
         </div>

@@ -33,6 +33,8 @@ function bodyOf({ isolate, access, name, tags: list, ...rest }: Form): object {
   };
 }
 
+const LOADING = [["", "Looking for engines…"]] as const;
+
 const ACCESS = [
   ["", "As the engine's own settings say"],
   ["read", "Read only"],
@@ -90,7 +92,11 @@ export function NewRun({ onClose }: { readonly onClose: () => void }) {
             label="Engine"
             value={engine}
             onChange={(value) => set({ engine: value })}
-            options={found.map(({ id, version }) => [id, version === null ? id : `${id} ${version}`])}
+            options={
+              engines.data === undefined
+                ? LOADING
+                : found.map(({ id, version }) => [id, version === null ? id : `${id} ${version}`])
+            }
           />
           <Folder value={cwd} known={folders} onInput={(value) => set({ cwd: value })} />
         </div>
