@@ -180,7 +180,7 @@ export function connect(): void {
     const wait = BACKOFF_MS[Math.min(failures, BACKOFF_MS.length - 1)] ?? 12_000;
     failures += 1;
     retry = setTimeout(connect, wait * (0.8 + Math.random() * 0.4));
-    // A server that was started anew knows no session of before: this finds out.
+    // A new server process does not know the old session: this finds out.
     if (failures === 2) void get("/session").catch(() => undefined);
   });
 }

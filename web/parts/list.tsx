@@ -1,4 +1,4 @@
-/** Two lists that draw only what is seen: rows of one height with a cursor, and rows that are measured. */
+/** Two lists that draw only visible rows: rows of one height with a cursor, and measured rows. */
 import type { ComponentChildren, RefObject } from "preact";
 import { useCallback, useEffect, useLayoutEffect, useReducer, useRef, useState } from "preact/hooks";
 import { evenWindow, Heights } from "../model/virtual.ts";
@@ -167,7 +167,7 @@ interface MeasuredProps {
   readonly head?: ComponentChildren;
 }
 
-/** Rows of any height. Stays at the end while the reader is there; otherwise what is read stays in place. */
+/** Rows of any height. Stays at the end while the reader is there; otherwise the visible rows stay in place. */
 export function Measured({ count, guess, row, label, content, head }: MeasuredProps) {
   const box = useRef<HTMLDivElement>(null);
   const isAtEnd = useRef(true);
@@ -187,7 +187,7 @@ export function Measured({ count, guess, row, label, content, head }: MeasuredPr
     (at: number, height: number) => {
       const grown = of.measured(at, height);
       if (grown === 0) return;
-      // Browsers without scroll anchoring would move what is being read.
+      // Browsers without scroll anchoring would move the visible rows.
       const element = box.current;
       if (!ANCHORS && element !== null && of.offset(at) < element.scrollTop) element.scrollTop += grown;
       redraw(undefined);

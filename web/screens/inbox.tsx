@@ -157,9 +157,10 @@ const TAKES_MESSAGE: readonly string[] = ["resume", "nudge", "fresh"];
 
 /** The command line's words about its options mean nothing here. */
 const labelOf = ({ label }: DecisionOption): string => {
-  const words = safeLine(label.replace(/ \(with -m[^)]*\)$/, ""), 80);
-  return words.charAt(0).toUpperCase() + words.slice(1);
+  return capital(safeLine(label.replace(/ \(with -m[^)]*\)$/, ""), 80));
 };
+
+const capital = (words: string): string => words.charAt(0).toUpperCase() + words.slice(1);
 
 interface DecisionCardProps {
   readonly decision: Decision;
@@ -192,7 +193,7 @@ function DecisionCard({ decision, now, mayWrite, onDone }: DecisionCardProps) {
           <Age at={decision.createdAt} now={now} />
         </span>
       </header>
-      <p class="decision-what">{safeLine(decision.what, 400)}</p>
+      <p class="decision-what">{capital(safeLine(decision.what, 400))}</p>
       {decision.trouble === null ? null : (
         <p class="is-bad">
           {safeLine(decision.trouble.kind.replaceAll("_", " "), 40)}:{" "}

@@ -21,7 +21,7 @@ const ISOLATION = [
 
 type Form = Readonly<Record<"engine" | "cwd" | "message" | "isolate" | "access" | "name" | "tags", string>>;
 
-/** The body of the request. What is left empty is left out. */
+/** The body of the request. It leaves out empty fields. */
 function bodyOf({ isolate, access, name, tags: list, ...rest }: Form): object {
   const tags = list.split(/[\s,]+/).filter((tag) => tag !== "");
   return {
