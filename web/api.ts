@@ -43,7 +43,8 @@ async function send(method: string, path: string, init: RequestInit = {}): Promi
   const body = (await reply.json().catch(() => null)) as ErrorBody | null;
   const code = body?.error?.code ?? `http_${reply.status}`;
   if (reply.status === 401) signedOut();
-  const message = body?.error?.message ?? body?.why ?? `The server answered ${reply.status}.`;
+  const unsent = body?.why === undefined ? undefined : `Not sent: ${body.why}. Type it in the terminal.`;
+  const message = body?.error?.message ?? unsent ?? `The server answered ${reply.status}.`;
   throw new Refusal(reply.status, code, message);
 }
 

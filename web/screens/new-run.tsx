@@ -74,19 +74,7 @@ export function NewRun({ onClose }: { readonly onClose: () => void }) {
           submit();
         }}
       >
-        <label class="field-block">
-          <span>Task for the agent</span>
-          <textarea
-            rows={4}
-            required
-            autoFocus
-            value={form.message}
-            onInput={(event) => set({ message: event.currentTarget.value })}
-            onKeyDown={(event) => {
-              if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) submit();
-            }}
-          />
-        </label>
+        <Task value={form.message} onInput={(message) => set({ message })} onSubmit={submit} />
         <div class="form-pair">
           <Choice
             label="Engine"
@@ -145,6 +133,28 @@ function Text({ label, value, onInput }: TextProps) {
     <label class="field-block">
       <span>{label}</span>
       <input value={value} onInput={(event) => onInput(event.currentTarget.value)} />
+    </label>
+  );
+}
+
+interface TaskProps extends Omit<TextProps, "label"> {
+  readonly onSubmit: () => void;
+}
+
+function Task({ value, onInput, onSubmit }: TaskProps) {
+  return (
+    <label class="field-block">
+      <span>Task for the agent</span>
+      <textarea
+        rows={4}
+        required
+        autoFocus
+        value={value}
+        onInput={(event) => onInput(event.currentTarget.value)}
+        onKeyDown={(event) => {
+          if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) onSubmit();
+        }}
+      />
     </label>
   );
 }
