@@ -4,6 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import {
   connect,
   disconnect,
+  type Fetched,
   onSignedOut,
   type Refusal,
   signIn,
@@ -114,7 +115,7 @@ function Page({ session }: { readonly session: Session }) {
       <Navigation place={place} waiting={waiting} session={session} onOpen={setDialog} />
       <div class="content">
         <Connection />
-        <Screen place={place} session={session} />
+        <Screen place={place} session={session} inbox={inbox} />
       </div>
       {dialog === "palette" ? <Palette onClose={() => setDialog(undefined)} /> : null}
       {dialog === "more" ? <More session={session} onClose={() => setDialog(undefined)} /> : null}
@@ -125,11 +126,17 @@ function Page({ session }: { readonly session: Session }) {
 
 const titleFor = ({ screen }: Place): string => screen.charAt(0).toUpperCase() + screen.slice(1);
 
-function Screen({ place, session }: { readonly place: Place; readonly session: Session }) {
+interface ScreenProps {
+  readonly place: Place;
+  readonly session: Session;
+  readonly inbox: Fetched<Inbox>;
+}
+
+function Screen({ place, session, inbox }: ScreenProps) {
   const mayWrite = session.rights === "full";
   switch (place.screen) {
     case "inbox":
-      return <InboxScreen mayWrite={mayWrite} />;
+      return <InboxScreen inbox={inbox} mayWrite={mayWrite} />;
     case "runs":
       return <Runs place={place} mayWrite={mayWrite} />;
     case "run":

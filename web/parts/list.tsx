@@ -37,6 +37,8 @@ interface RowsProps {
   readonly label: string;
   /** The names of the columns, as elements with the role `columnheader`. */
   readonly head: ComponentChildren;
+  /** The same for the same thing, wherever it stands: the focus stays with it when rows come before it. */
+  readonly keyOf: (at: number) => string;
   /** The cells of row `at`, with one link in them. */
   readonly row: (at: number) => ComponentChildren;
   /** Called with the last row that is drawn, so that more can be loaded. */
@@ -44,7 +46,7 @@ interface RowsProps {
 }
 
 /** A table whose links have a cursor: j/k or arrows move the focus, Enter follows the link, Home and End jump. */
-export function Rows({ count, rowHeight, label, head, row, onReach }: RowsProps) {
+export function Rows({ count, rowHeight, label, head, keyOf, row, onReach }: RowsProps) {
   const box = useRef<HTMLDivElement>(null);
   const view = useView(box);
   const [cursor, setCursor] = useState({ at: -1, time: 0 });
@@ -77,7 +79,7 @@ export function Rows({ count, rowHeight, label, head, row, onReach }: RowsProps)
           {Array.from({ length: shown.to - shown.from }, (_, index) => {
             const at = shown.from + index;
             return (
-              <Placed key={at} top={at * rowHeight} at={at} focus={at === cursor.at ? cursor.time : 0}>
+              <Placed key={keyOf(at)} top={at * rowHeight} at={at} focus={at === cursor.at ? cursor.time : 0}>
                 {row(at)}
               </Placed>
             );
@@ -101,7 +103,8 @@ function Placed({ top, at, focus, children }: PlacedProps) {
   useLayoutEffect(() => {
     if (ref.current !== null) ref.current.style.transform = `translateY(${top}px)`;
   }, [top]);
-  useEffect(() => {
+  // Before the next key is pressed.
+  useLayoutEffect(() => {
     if (focus > 0) ref.current?.querySelector("a")?.focus({ preventScroll: true });
   }, [focus]);
   return (
@@ -131,17 +134,24 @@ export const isTyping = (target: EventTarget | null): boolean =>
   target instanceof Element &&
   target.closest("input, textarea, select, dialog, .xterm, [contenteditable]") !== null;
 
+/** Where the focused row stands now. */
+function focusedRow(): number | null {
+  const index = document.activeElement?.closest(".row")?.getAttribute("aria-rowindex");
+  return index === null || index === undefined ? null : Number(index) - 2;
+}
+
 function useListKeys({ move, cursor, count, page }: ListKeys): void {
   useEffect(() => {
     const press = (event: KeyboardEvent) => {
       if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
+      const at = focusedRow() ?? cursor;
       const steps: Record<string, number> = {
-        j: cursor + 1,
-        k: cursor - 1,
-        ArrowDown: cursor + 1,
-        ArrowUp: cursor - 1,
-        PageDown: cursor + page,
-        PageUp: cursor - page,
+        j: at + 1,
+        k: at - 1,
+        ArrowDown: at + 1,
+        ArrowUp: at - 1,
+        PageDown: at + page,
+        PageUp: at - page,
         Home: 0,
         End: count - 1,
       };

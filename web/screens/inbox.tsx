@@ -1,14 +1,19 @@
 /** What waits for a person, of all agents: questions, UIs that ask, ended runs, limits. */
 import { useState } from "preact/hooks";
-import { act, useGet } from "../api.ts";
+import { act, type Fetched } from "../api.ts";
 import { duration, isLive, moment, plural, safe, safeLine, stateOf, titleOf } from "../format.ts";
 import { Age, Button, Empty, Failure, Skeleton, State, useAction, useNow } from "../parts/common.tsx";
 import { useNotifyRequest } from "../notify.ts";
 import { Icon } from "../parts/icons.tsx";
 import type { Decision, DecisionOption, Inbox, RunRow } from "../types.ts";
 
-export function InboxScreen({ mayWrite }: { readonly mayWrite: boolean }) {
-  const { data, error, reload } = useGet<Inbox>("/inbox", ["inbox"]);
+interface InboxScreenProps {
+  readonly inbox: Fetched<Inbox>;
+  readonly mayWrite: boolean;
+}
+
+export function InboxScreen({ inbox, mayWrite }: InboxScreenProps) {
+  const { data, error, reload } = inbox;
   const now = useNow(1_000);
   const askToNotify = useNotifyRequest();
   return (
