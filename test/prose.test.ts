@@ -272,8 +272,14 @@ test("no message or help text has a name of the code", () => {
   expect(productFiles().flatMap((file) => codeNames(file, readFileSync(file, "utf8")))).toEqual([]);
 });
 
+const pageFiles = (): readonly string[] =>
+  readdirSync("web", { recursive: true, encoding: "utf8" })
+    .filter((name) => /(?<!\.test)\.tsx?$/.test(name))
+    .map((name) => `web/${name}`)
+    .toSorted();
+
 test("no message, help text or comment of the product has a phrase of the table", () => {
-  const files = productFiles();
+  const files = [...productFiles(), ...pageFiles()];
   expect(files.length).toBeGreaterThan(200);
   expect(files.flatMap((file) => writingHits(file, readFileSync(file, "utf8")))).toEqual([]);
 });

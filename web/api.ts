@@ -11,6 +11,8 @@ const RETRIES_MS = [400, 1_000, 2_500, 5_000];
 const BACKOFF_MS = [300, 700, 1_500, 3_000, 6_000, 12_000];
 const PROBE_MS = 15_000;
 const PATIENCE_MS = 20_000;
+/** Many changes in a row are fetched this often. */
+const HINT_MS = 1_000;
 
 /** A refusal of the server. Its message says what to do. */
 export class Refusal extends Error {
@@ -42,8 +44,10 @@ async function send(method: string, path: string, init: RequestInit = {}): Promi
   if (reply.ok) return reply;
   const body = (await reply.json().catch(() => null)) as ErrorBody | null;
   const code = body?.error?.code ?? `http_${reply.status}`;
-  if (reply.status === 401) signedOut();
-  const message = body?.error?.message ?? body?.why ?? `The server answered ${reply.status}.`;
+  // A link that was used before does not end the session that the page has.
+  if (reply.status === 401 && !(method === "POST" && path === "/session")) signedOut();
+  const unsent = body?.why === undefined ? undefined : `Not sent: ${body.why}. Type it in the terminal.`;
+  const message = body?.error?.message ?? unsent ?? `The server answered ${reply.status}.`;
   throw new Refusal(reply.status, code, message);
 }
 
@@ -101,9 +105,12 @@ export async function signIn(): Promise<Session | null> {
   if (location.hash !== "") history.replaceState(null, "", location.pathname + location.search);
   if (token !== undefined) {
     const headers = { "Content-Type": "application/json", "Idempotency-Key": crypto.randomUUID() };
-    const reply = await sent("POST", "/session", { headers, body: JSON.stringify({ token }) });
-    const { key } = (await reply.json()) as { key: string };
-    localStorage.setItem(KEY, key);
+    const reply = await sent("POST", "/session", { headers, body: JSON.stringify({ token }) }).catch(
+      (error: Refusal) => {
+        if (error.status !== 401) throw error;
+      },
+    );
+    if (reply !== undefined) localStorage.setItem(KEY, ((await reply.json()) as { key: string }).key);
   }
   try {
     return await get<Session>("/session");
@@ -180,7 +187,7 @@ export function connect(): void {
     const wait = BACKOFF_MS[Math.min(failures, BACKOFF_MS.length - 1)] ?? 12_000;
     failures += 1;
     retry = setTimeout(connect, wait * (0.8 + Math.random() * 0.4));
-    // A server that was started anew knows no session of before: this finds out.
+    // A new server process does not know the old session: this finds out.
     if (failures === 2) void get("/session").catch(() => undefined);
   });
 }
@@ -278,8 +285,21 @@ export function useGet<T>(path: string | null, topicNames: readonly string[] = [
   }, [path, times, time]);
   const names = topicNames.join(" ");
   useEffect(() => {
-    const ends = names === "" ? [] : names.split(" ").map((name) => listen(name, () => again(undefined)));
-    return () => ends.forEach((end) => end());
+    if (names === "") return;
+    let [last, timer] = [0, 0];
+    const hint = () => {
+      clearTimeout(timer);
+      const wait = Math.max(0, last + HINT_MS - Date.now());
+      timer = window.setTimeout(() => {
+        last = Date.now();
+        again(undefined);
+      }, wait);
+    };
+    const ends = names.split(" ").map((name) => listen(name, hint));
+    return () => {
+      clearTimeout(timer);
+      for (const end of ends) end();
+    };
   }, [names]);
   const mine = state.path === path ? state : {};
   return { data: mine.data, error: mine.error, reload: () => again(undefined) };

@@ -4,6 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import {
   connect,
   disconnect,
+  type Fetched,
   onSignedOut,
   type Refusal,
   signIn,
@@ -16,6 +17,7 @@ import { clock, plural, safeLine } from "./format.ts";
 import { Button, Command, Dialog, Empty, Failure, Skeleton, useAction } from "./parts/common.tsx";
 import { Icon, type IconName } from "./parts/icons.tsx";
 import { Help, Palette, useShortcuts } from "./parts/palette.tsx";
+import { useNotifications } from "./notify.ts";
 import { followLinks, type Place, usePlace } from "./router.ts";
 import { Agents } from "./screens/agents.tsx";
 import { Batches } from "./screens/batches.tsx";
@@ -99,10 +101,12 @@ function Page({ session }: { readonly session: Session }) {
   const [dialog, setDialog] = useState<"palette" | "help" | "more">();
   const inbox = useGet<Inbox>("/inbox", ["inbox"]);
   useShortcuts(setDialog, dialog !== undefined);
-  useEffect(() => {
-    if (place.screen !== "run") document.title = `${titleFor(place)} · Reprise`;
-  }, [place.screen]);
   const waiting = (inbox.data?.decisions.length ?? 0) + (inbox.data?.waiting.length ?? 0);
+  useNotifications(waiting);
+  useEffect(() => {
+    if (place.screen !== "run")
+      document.title = `${waiting > 0 ? `(${waiting}) ` : ""}${titleFor(place)} · Reprise`;
+  }, [place.screen, waiting]);
   return (
     <div class="page">
       <a class="skip" href="#main">
@@ -111,7 +115,7 @@ function Page({ session }: { readonly session: Session }) {
       <Navigation place={place} waiting={waiting} session={session} onOpen={setDialog} />
       <div class="content">
         <Connection />
-        <Screen place={place} session={session} />
+        <Screen place={place} session={session} inbox={inbox} />
       </div>
       {dialog === "palette" ? <Palette onClose={() => setDialog(undefined)} /> : null}
       {dialog === "more" ? <More session={session} onClose={() => setDialog(undefined)} /> : null}
@@ -122,11 +126,17 @@ function Page({ session }: { readonly session: Session }) {
 
 const titleFor = ({ screen }: Place): string => screen.charAt(0).toUpperCase() + screen.slice(1);
 
-function Screen({ place, session }: { readonly place: Place; readonly session: Session }) {
+interface ScreenProps {
+  readonly place: Place;
+  readonly session: Session;
+  readonly inbox: Fetched<Inbox>;
+}
+
+function Screen({ place, session, inbox }: ScreenProps) {
   const mayWrite = session.rights === "full";
   switch (place.screen) {
     case "inbox":
-      return <InboxScreen mayWrite={mayWrite} />;
+      return <InboxScreen inbox={inbox} mayWrite={mayWrite} />;
     case "runs":
       return <Runs place={place} mayWrite={mayWrite} />;
     case "run":

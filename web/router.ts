@@ -48,6 +48,14 @@ export function usePlace(): Place {
   return placeOf(path, search);
 }
 
+/** A link to a part of the screen moves the focus there. */
+function focusOn(id: string): void {
+  const element = document.getElementById(id);
+  if (element === null) return;
+  element.tabIndex = -1;
+  element.focus();
+}
+
 /** Links of the page itself change the address without a load. */
 export function followLinks(): void {
   addEventListener("click", (event) => {
@@ -57,7 +65,7 @@ export function followLinks(): void {
     if (link === null || link.target !== "" || link.hasAttribute("download")) return;
     if (link.origin !== location.origin || link.pathname.startsWith("/api/")) return;
     event.preventDefault();
-    if (link.hash !== "" && link.pathname === location.pathname) return;
+    if (link.hash !== "" && link.pathname === location.pathname) return focusOn(link.hash.slice(1));
     go(link.pathname + link.search);
     scrollTo(0, 0);
   });

@@ -49,6 +49,10 @@ export class TerminalLink {
     });
   }
 
+  get hasControl(): boolean {
+    return this.#hasControl;
+  }
+
   control(wanted: boolean): void {
     this.#isWanted = wanted;
     if (this.#isReady) this.#send({ control: wanted });

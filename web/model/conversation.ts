@@ -94,8 +94,8 @@ function user(draft: Draft, said: string, at: At): void {
 }
 
 /**
- * The attempts stand between the blocks: how each began, what it was told first, and how it ended. Newer recordings
- * have the first message as an event, too; it is shown once.
+ * The attempts stand between the blocks: how each began, its first message, and how it ended. Newer recordings also
+ * have the first message as an event; the page shows it once.
  */
 export function withAttempts(blocks: readonly Block[], history: readonly Attempt[]): readonly Block[] {
   const byAttempt = new Map<number, Block[]>(history.map(({ n }) => [n, []]));

@@ -7,7 +7,7 @@ import type { Refusal } from "../api.ts";
 import { age, safeLine } from "../format.ts";
 import { Icon, type IconName } from "./icons.tsx";
 
-/** A state in its colour. What is alive pulses, unless the connection is lost. */
+/** A state in its colour. A live state pulses, unless the connection is lost. */
 export function State({ state, isLive = false }: { readonly state: string; readonly isLive?: boolean }) {
   const { state: link } = useLink();
   const style = styleOfState(state) ?? "dim";

@@ -1,4 +1,4 @@
-/** Two lists that draw only what is seen: rows of one height with a cursor, and rows that are measured. */
+/** Two lists that draw only visible rows: rows of one height with a cursor, and measured rows. */
 import type { ComponentChildren, RefObject } from "preact";
 import { useCallback, useEffect, useLayoutEffect, useReducer, useRef, useState } from "preact/hooks";
 import { evenWindow, Heights } from "../model/virtual.ts";
@@ -8,19 +8,23 @@ interface View {
   readonly height: number;
 }
 
-/** The visible part of a scrolling element, redrawn with each scroll. */
-function useView(box: RefObject<HTMLElement>): View {
+/** The visible part of a scrolling element, redrawn with each scroll. `note` hears of it before the redraw. */
+function useView(box: RefObject<HTMLElement>, note?: (element: HTMLElement) => void): View {
   const [view, setView] = useState<View>({ top: 0, height: 800 });
   useLayoutEffect(() => {
     const element = box.current;
     if (element === null) return;
     const read = () => setView({ top: element.scrollTop, height: element.clientHeight });
+    const scrolled = () => {
+      note?.(element);
+      read();
+    };
     read();
-    element.addEventListener("scroll", read, { passive: true });
+    element.addEventListener("scroll", scrolled, { passive: true });
     const observer = new ResizeObserver(read);
     observer.observe(element);
     return () => {
-      element.removeEventListener("scroll", read);
+      element.removeEventListener("scroll", scrolled);
       observer.disconnect();
     };
   }, [box]);
@@ -33,6 +37,8 @@ interface RowsProps {
   readonly label: string;
   /** The names of the columns, as elements with the role `columnheader`. */
   readonly head: ComponentChildren;
+  /** The same for the same thing, wherever it stands: the focus stays with it when rows come before it. */
+  readonly keyOf: (at: number) => string;
   /** The cells of row `at`, with one link in them. */
   readonly row: (at: number) => ComponentChildren;
   /** Called with the last row that is drawn, so that more can be loaded. */
@@ -40,7 +46,7 @@ interface RowsProps {
 }
 
 /** A table whose links have a cursor: j/k or arrows move the focus, Enter follows the link, Home and End jump. */
-export function Rows({ count, rowHeight, label, head, row, onReach }: RowsProps) {
+export function Rows({ count, rowHeight, label, head, keyOf, row, onReach }: RowsProps) {
   const box = useRef<HTMLDivElement>(null);
   const view = useView(box);
   const [cursor, setCursor] = useState({ at: -1, time: 0 });
@@ -73,7 +79,7 @@ export function Rows({ count, rowHeight, label, head, row, onReach }: RowsProps)
           {Array.from({ length: shown.to - shown.from }, (_, index) => {
             const at = shown.from + index;
             return (
-              <Placed key={at} top={at * rowHeight} at={at} focus={at === cursor.at ? cursor.time : 0}>
+              <Placed key={keyOf(at)} top={at * rowHeight} at={at} focus={at === cursor.at ? cursor.time : 0}>
                 {row(at)}
               </Placed>
             );
@@ -97,7 +103,8 @@ function Placed({ top, at, focus, children }: PlacedProps) {
   useLayoutEffect(() => {
     if (ref.current !== null) ref.current.style.transform = `translateY(${top}px)`;
   }, [top]);
-  useEffect(() => {
+  // Before the next key is pressed.
+  useLayoutEffect(() => {
     if (focus > 0) ref.current?.querySelector("a")?.focus({ preventScroll: true });
   }, [focus]);
   return (
@@ -127,17 +134,24 @@ export const isTyping = (target: EventTarget | null): boolean =>
   target instanceof Element &&
   target.closest("input, textarea, select, dialog, .xterm, [contenteditable]") !== null;
 
+/** Where the focused row stands now. */
+function focusedRow(): number | null {
+  const index = document.activeElement?.closest(".row")?.getAttribute("aria-rowindex");
+  return index === null || index === undefined ? null : Number(index) - 2;
+}
+
 function useListKeys({ move, cursor, count, page }: ListKeys): void {
   useEffect(() => {
     const press = (event: KeyboardEvent) => {
       if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
+      const at = focusedRow() ?? cursor;
       const steps: Record<string, number> = {
-        j: cursor + 1,
-        k: cursor - 1,
-        ArrowDown: cursor + 1,
-        ArrowUp: cursor - 1,
-        PageDown: cursor + page,
-        PageUp: cursor - page,
+        j: at + 1,
+        k: at - 1,
+        ArrowDown: at + 1,
+        ArrowUp: at - 1,
+        PageDown: at + page,
+        PageUp: at - page,
         Home: 0,
         End: count - 1,
       };
@@ -151,6 +165,8 @@ function useListKeys({ move, cursor, count, page }: ListKeys): void {
   }, [move, cursor, count, page]);
 }
 
+const ANCHORS = CSS.supports("overflow-anchor", "auto");
+
 interface MeasuredProps {
   readonly count: number;
   readonly guess: (at: number) => number;
@@ -161,10 +177,13 @@ interface MeasuredProps {
   readonly head?: ComponentChildren;
 }
 
-/** Rows of any height. Stays at the end while the reader is there; otherwise what is read stays in place. */
+/** Rows of any height. Stays at the end while the reader is there; otherwise the visible rows stay in place. */
 export function Measured({ count, guess, row, label, content, head }: MeasuredProps) {
   const box = useRef<HTMLDivElement>(null);
-  const view = useView(box);
+  const isAtEnd = useRef(true);
+  const view = useView(box, (element) => {
+    isAtEnd.current = element.scrollTop + element.clientHeight >= element.scrollHeight - 40;
+  });
   const [, redraw] = useReducer((n: number) => n + 1, 0);
   const guessing = useRef(guess);
   guessing.current = guess;
@@ -173,20 +192,15 @@ export function Measured({ count, guess, row, label, content, head }: MeasuredPr
     heights.current = { content, of: new Heights((at) => guessing.current(at)) };
   const { of } = heights.current;
   of.resize(count);
-  const isAtEnd = useRef(true);
   useEffect(() => void (isAtEnd.current = true), [content]);
-  useEffect(() => {
-    const element = box.current;
-    const note = () => {
-      if (element !== null)
-        isAtEnd.current = element.scrollTop + element.clientHeight >= element.scrollHeight - 40;
-    };
-    element?.addEventListener("scroll", note, { passive: true });
-    return () => element?.removeEventListener("scroll", note);
-  }, []);
   const measure = useCallback(
     (at: number, height: number) => {
-      if (of.measured(at, height) !== 0) redraw(undefined);
+      const grown = of.measured(at, height);
+      if (grown === 0) return;
+      // Browsers without scroll anchoring would move the visible rows.
+      const element = box.current;
+      if (!ANCHORS && element !== null && of.offset(at) < element.scrollTop) element.scrollTop += grown;
+      redraw(undefined);
     },
     [of],
   );

@@ -15,7 +15,7 @@ function draw(node: MarkNode): ComponentChild {
   if (typeof node === "string") return node;
   switch (node.tag) {
     case "heading":
-      // The page has headings of its own; those of an agent are no part of its structure.
+      // An agent's headings are no part of the page's structure.
       return <p class={`md-heading is-${node.depth}`}>{node.children.map(draw)}</p>;
     case "code":
       return <code>{node.text}</code>;

@@ -126,6 +126,7 @@ const KEYS: readonly (readonly [keys: string, what: string])[] = [
   ["g r", "runs"],
   ["g a", "agents; u usage, b batches, v reviews, s search, d doctor"],
   ["1 … 5", "parts of a run"],
+  ["Ctrl ]", "give up control of a terminal"],
   ["Esc", "close a dialog, leave a field"],
 ];
 
@@ -167,7 +168,9 @@ export function useShortcuts(open: (dialog: "palette" | "help") => void, isOpen:
         open("palette");
         return;
       }
-      if (event.key === "Escape" && isTyping(event.target) && !isOpen) (event.target as HTMLElement).blur();
+      const field =
+        event.target instanceof HTMLElement ? event.target.closest<HTMLElement>("input, textarea") : null;
+      if (event.key === "Escape" && !isOpen && field?.closest(".xterm") === null) field.blur();
       if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target) || isOpen) return;
       if (plainKey(event.key, wasG.current, open)) event.preventDefault();
       wasG.current = event.key === "g";

@@ -1,6 +1,6 @@
 /**
- * xterm 6 writes its colours and sizes into `<style>` elements, which the page's policy refuses. Those elements become
- * inert ones whose text goes into a constructed sheet, which the policy allows. Nothing else on the page makes a style
+ * xterm 6 writes its colours and sizes into `<style>` elements, which the page's policy refuses. Inert elements
+ * replace them, and their text goes into a constructed sheet, which the policy allows. Nothing else on the page makes a style
  * element.
  */
 export function withoutStyleElements(): void {

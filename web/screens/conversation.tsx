@@ -279,7 +279,9 @@ export function Composer({ run, mayWrite }: { readonly run: Run; readonly mayWri
             value={text}
             onInput={(event) => setText(event.currentTarget.value)}
             onKeyDown={(event) => {
-              if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+              // Keyboards of phones have no other key for a new line.
+              const isTouch = matchMedia("(pointer: coarse)").matches;
+              if (event.key !== "Enter" || event.shiftKey || event.isComposing || isTouch) return;
               event.preventDefault();
               submit();
             }}

@@ -1,14 +1,21 @@
 /** What waits for a person, of all agents: questions, UIs that ask, ended runs, limits. */
 import { useState } from "preact/hooks";
-import { act, useGet } from "../api.ts";
+import { act, type Fetched } from "../api.ts";
 import { duration, isLive, moment, plural, safe, safeLine, stateOf, titleOf } from "../format.ts";
 import { Age, Button, Empty, Failure, Skeleton, State, useAction, useNow } from "../parts/common.tsx";
+import { useNotifyRequest } from "../notify.ts";
 import { Icon } from "../parts/icons.tsx";
 import type { Decision, DecisionOption, Inbox, RunRow } from "../types.ts";
 
-export function InboxScreen({ mayWrite }: { readonly mayWrite: boolean }) {
-  const { data, error, reload } = useGet<Inbox>("/inbox", ["inbox"]);
+interface InboxScreenProps {
+  readonly inbox: Fetched<Inbox>;
+  readonly mayWrite: boolean;
+}
+
+export function InboxScreen({ inbox, mayWrite }: InboxScreenProps) {
+  const { data, error, reload } = inbox;
   const now = useNow(1_000);
+  const askToNotify = useNotifyRequest();
   return (
     <main class="screen" id="main">
       <header class="screen-head">
@@ -16,6 +23,12 @@ export function InboxScreen({ mayWrite }: { readonly mayWrite: boolean }) {
         <span class="count" role="status">
           {data === undefined ? "" : waitingWords(data)}
         </span>
+        <span class="grow" />
+        {askToNotify === null ? null : (
+          <Button onClick={askToNotify} title="While the page is open, when an agent begins to wait for you">
+            Notify me
+          </Button>
+        )}
       </header>
       {error === undefined ? null : <Failure error={error} onRetry={reload} />}
       {data === undefined && error === undefined ? <Skeleton /> : null}
@@ -145,6 +158,15 @@ export function RunLine({ run, now, href, detail }: RunLineProps) {
   );
 }
 
+const TAKES_MESSAGE: readonly string[] = ["resume", "nudge", "fresh"];
+
+/** The command line's words about its options mean nothing here. */
+const labelOf = ({ label }: DecisionOption): string => {
+  return capital(safeLine(label.replace(/ \(with -m[^)]*\)$/, ""), 80));
+};
+
+const capital = (words: string): string => words.charAt(0).toUpperCase() + words.slice(1);
+
 interface DecisionCardProps {
   readonly decision: Decision;
   readonly now: number;
@@ -156,10 +178,10 @@ interface DecisionCardProps {
 function DecisionCard({ decision, now, mayWrite, onDone }: DecisionCardProps) {
   const [message, setMessage] = useState("");
   const action = useAction();
-  const takesMessage = decision.options.some(({ does }) => does === "resume" || does === "nudge");
+  const takesMessage = decision.options.some(({ does }) => TAKES_MESSAGE.includes(does));
   const choose = (option: DecisionOption) =>
     action.run(async () => {
-      const isTold = message.trim() !== "" && (option.does === "resume" || option.does === "nudge");
+      const isTold = message.trim() !== "" && TAKES_MESSAGE.includes(option.does);
       await act(`/decisions/${decision.id}`, { choice: option.n, ...(isTold ? { message } : {}) });
       onDone();
     });
@@ -176,7 +198,7 @@ function DecisionCard({ decision, now, mayWrite, onDone }: DecisionCardProps) {
           <Age at={decision.createdAt} now={now} />
         </span>
       </header>
-      <p class="decision-what">{safeLine(decision.what, 400)}</p>
+      <p class="decision-what">{capital(safeLine(decision.what, 400))}</p>
       {decision.trouble === null ? null : (
         <p class="is-bad">
           {safeLine(decision.trouble.kind.replaceAll("_", " "), 40)}:{" "}
@@ -205,7 +227,7 @@ function DecisionCard({ decision, now, mayWrite, onDone }: DecisionCardProps) {
               disabled={action.busy}
               onClick={() => choose(option)}
             >
-              {option.n}. {safeLine(option.label, 80)}
+              {option.n}. {labelOf(option)}
             </Button>
           ))}
         </div>

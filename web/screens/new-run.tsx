@@ -21,7 +21,7 @@ const ISOLATION = [
 
 type Form = Readonly<Record<"engine" | "cwd" | "message" | "isolate" | "access" | "name" | "tags", string>>;
 
-/** The body of the request. What is left empty is left out. */
+/** The body of the request. It leaves out empty fields. */
 function bodyOf({ isolate, access, name, tags: list, ...rest }: Form): object {
   const tags = list.split(/[\s,]+/).filter((tag) => tag !== "");
   return {
@@ -32,6 +32,8 @@ function bodyOf({ isolate, access, name, tags: list, ...rest }: Form): object {
     ...(tags.length === 0 ? {} : { tags }),
   };
 }
+
+const LOADING = [["", "Looking for engines…"]] as const;
 
 const ACCESS = [
   ["", "As the engine's own settings say"],
@@ -72,25 +74,17 @@ export function NewRun({ onClose }: { readonly onClose: () => void }) {
           submit();
         }}
       >
-        <label class="field-block">
-          <span>Task for the agent</span>
-          <textarea
-            rows={4}
-            required
-            autoFocus
-            value={form.message}
-            onInput={(event) => set({ message: event.currentTarget.value })}
-            onKeyDown={(event) => {
-              if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) submit();
-            }}
-          />
-        </label>
+        <Task value={form.message} onInput={(message) => set({ message })} onSubmit={submit} />
         <div class="form-pair">
           <Choice
             label="Engine"
             value={engine}
             onChange={(value) => set({ engine: value })}
-            options={found.map(({ id, version }) => [id, version === null ? id : `${id} ${version}`])}
+            options={
+              engines.data === undefined
+                ? LOADING
+                : found.map(({ id, version }) => [id, version === null ? id : `${id} ${version}`])
+            }
           />
           <Folder value={cwd} known={folders} onInput={(value) => set({ cwd: value })} />
         </div>
@@ -139,6 +133,28 @@ function Text({ label, value, onInput }: TextProps) {
     <label class="field-block">
       <span>{label}</span>
       <input value={value} onInput={(event) => onInput(event.currentTarget.value)} />
+    </label>
+  );
+}
+
+interface TaskProps extends Omit<TextProps, "label"> {
+  readonly onSubmit: () => void;
+}
+
+function Task({ value, onInput, onSubmit }: TaskProps) {
+  return (
+    <label class="field-block">
+      <span>Task for the agent</span>
+      <textarea
+        rows={4}
+        required
+        autoFocus
+        value={value}
+        onInput={(event) => onInput(event.currentTarget.value)}
+        onKeyDown={(event) => {
+          if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) onSubmit();
+        }}
+      />
     </label>
   );
 }

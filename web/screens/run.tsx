@@ -24,7 +24,7 @@ import { Composer, ConversationView } from "./conversation.tsx";
 
 /** The terminal is large and comes with its first use. */
 const loadLive = async () => (await import("./terminal.tsx")).LiveTerminal;
-const loadReplay = async () => (await import("./terminal.tsx")).Replay;
+const loadReplay = async () => (await import("./replay.tsx")).Replay;
 
 /** The record as fetched, replaced by every live change. */
 function useRun(handle: string) {

@@ -12,7 +12,7 @@ import { NewRun } from "./new-run.tsx";
 
 const FIRST_PAGE = 100;
 const PAGE = 500;
-const STATUSES = ["running", "completed", "interrupted", "failed"];
+const STATUSES = ["running", "completed", "interrupted", "failed", "cancelled"];
 
 interface Page {
   readonly runs: readonly RunRow[];
@@ -95,7 +95,7 @@ export function Runs({ place, mayWrite }: { readonly place: Place; readonly mayW
       <header class="screen-head">
         <h1>Runs</h1>
         <span class="count" role="status">
-          {runs === null ? "" : runs.total.toLocaleString("en")}
+          {runs === null ? "" : countWords(runs)}
         </span>
         <span class="grow" />
         {mayWrite ? (
@@ -104,7 +104,7 @@ export function Runs({ place, mayWrite }: { readonly place: Place; readonly mayW
           </Button>
         ) : null}
       </header>
-      <Filters filter={filter} />
+      <Filters filter={filter} rows={runs?.rows ?? []} />
       {error === undefined ? null : <Failure error={error} onRetry={() => load(null)} />}
       {runs === null && error === undefined ? <Skeleton rows={12} /> : null}
       {runs !== null && runs.total > 0 ? <Table runs={runs} onReach={reach} /> : null}
@@ -113,6 +113,10 @@ export function Runs({ place, mayWrite }: { readonly place: Place; readonly mayW
     </main>
   );
 }
+
+/** A server that does not count says only that there are more. */
+const countWords = ({ rows, total, next }: RunsState): string =>
+  next !== null && total === rows.length + 1 ? `${rows.length}+` : total.toLocaleString("en");
 
 function NoRuns({ isFiltered }: { readonly isFiltered: boolean }) {
   if (isFiltered)
@@ -130,7 +134,10 @@ function NoRuns({ isFiltered }: { readonly isFiltered: boolean }) {
   );
 }
 
-function Filters({ filter }: { readonly filter: Filter }) {
+const unique = (names: readonly string[], chosen: string): readonly string[] =>
+  [...new Set(chosen === "" ? names : [...names, chosen])].sort((a, b) => a.localeCompare(b));
+
+function Filters({ filter, rows }: { readonly filter: Filter; readonly rows: readonly RunRow[] }) {
   const [text, setText] = useState(filter.grep);
   const timer = useRef<ReturnType<typeof setTimeout>>();
   const apply = (change: Partial<Filter>) => {
@@ -169,18 +176,26 @@ function Filters({ filter }: { readonly filter: Filter }) {
           </button>
         ))}
       </div>
-      {[filter.engine, filter.tag].map((value, at) =>
-        value === "" ? null : (
-          <button
-            key={at}
-            type="button"
-            class="chip is-set"
-            onClick={() => apply(at === 0 ? { engine: "" } : { tag: "" })}
-          >
-            {at === 0 ? value : `#${safeLine(value, 30)}`} <span aria-label="remove">×</span>
-          </button>
-        ),
-      )}
+      <Pick
+        label="Engine"
+        all="All engines"
+        value={filter.engine}
+        names={unique(
+          rows.map((row) => row.agentName),
+          filter.engine,
+        )}
+        onChange={(engine) => apply({ engine })}
+      />
+      <Pick
+        label="Tag"
+        all="All tags"
+        value={filter.tag}
+        names={unique(
+          rows.flatMap((row) => row.tags ?? []),
+          filter.tag,
+        )}
+        onChange={(tag) => apply({ tag })}
+      />
       <a
         class="chip is-link"
         href={text.trim() === "" ? "/search" : `/search?q=${encodeURIComponent(text.trim())}`}
@@ -188,6 +203,32 @@ function Filters({ filter }: { readonly filter: Filter }) {
         Search conversations
       </a>
     </search>
+  );
+}
+
+interface PickProps {
+  readonly label: string;
+  readonly all: string;
+  readonly value: string;
+  readonly names: readonly string[];
+  readonly onChange: (value: string) => void;
+}
+
+/** One of the names that the loaded rows have. With one name there is nothing to choose. */
+function Pick({ label, all, value, names, onChange }: PickProps) {
+  if (names.length < 2 && value === "") return null;
+  return (
+    <label class="pick">
+      <span class="hidden">{label}</span>
+      <select value={value} onChange={(event) => onChange(event.currentTarget.value)}>
+        <option value="">{all}</option>
+        {names.map((name) => (
+          <option key={name} value={name}>
+            {safeLine(name, 30)}
+          </option>
+        ))}
+      </select>
+    </label>
   );
 }
 
@@ -230,6 +271,7 @@ function Table({ runs, onReach }: { readonly runs: RunsState; readonly onReach: 
       label="Runs"
       head={head}
       onReach={onReach}
+      keyOf={(at) => runs.rows[at]?.handle ?? String(at)}
       row={(at) => {
         const run = runs.rows[at];
         return run === undefined ? (

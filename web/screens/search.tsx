@@ -1,4 +1,4 @@
-/** Search in everything that was said and done, in all runs. */
+/** Searches the conversations of all runs. */
 import { useRef, useState } from "preact/hooks";
 import { useGet } from "../api.ts";
 import { moment, plural, safeLine } from "../format.ts";
