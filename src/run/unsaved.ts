@@ -80,9 +80,21 @@ const OWN = new Set([
   "worktree",
 ]);
 
+/** The first entry of a run's directory that Reprise did not make; null: none. */
+function strangeIn(runDirectory: string): string | null {
+  const isStrange = ({ name }: { readonly name: string }) => !OWN.has(name) && !isLeftover(name);
+  return entriesOf(runDirectory).find(isStrange)?.name ?? null;
+}
+
+/** A file that somebody put into a run's directory, which had none at the check; null: it still has none. */
+export function newIn(runDirectory: string): string | null {
+  const filled = ["work", "worktree"].find((name) => !isEmptyDirectory(join(runDirectory, name)));
+  return filled ?? strangeIn(runDirectory);
+}
+
 async function atRisk(deps: Deps, run: RunRecord): Promise<string | null> {
-  const beside = entriesOf(run.runDirectory).find(({ name }) => !OWN.has(name) && !isLeftover(name));
-  if (beside !== undefined) return `Reprise did not make ${join(run.runDirectory, beside.name)}`;
+  const beside = strangeIn(run.runDirectory);
+  if (beside !== null) return `Reprise did not make ${join(run.runDirectory, beside)}`;
   if (run.launch.isolate === "dir") {
     const directory = join(run.runDirectory, "work");
     return isEmptyDirectory(directory) ? null : `there are files in ${directory}`;
