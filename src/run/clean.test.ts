@@ -107,3 +107,21 @@ test.each(["dir", null] as const)(
     expect(await deps.store.getRun(run.runId)).not.toBeNull();
   },
 );
+
+test.each(["dir", "worktree"] as const)(
+  "a file in the place of the directory stays (isolate: %s)",
+  async (isolate) => {
+    const deps = await testDeps(root);
+    const like = runLike(1, { agentName: "demo", status: "completed" });
+    const runDirectory = createRunDir(deps.state, like.runId) ?? "";
+    const run = { ...like, runDirectory, escrow: null, launch: { ...like.launch, isolate } };
+    saveRunFile(run);
+    await deps.store.createRun(run);
+    const file = join(runDirectory, isolate === "dir" ? "work" : "worktree");
+    writeFileSync(file, "precious");
+    await expect(removeRun(deps, run, { discardWork: false })).rejects.toMatchObject({
+      code: "work_unsaved",
+    });
+    expect(readFileSync(file, "utf8")).toBe("precious");
+  },
+);

@@ -240,8 +240,8 @@ interface Need {
 export type PlacedRun = Pick<RunRecord, "runId" | "handle" | "runDirectory" | "cwd">;
 
 /**
- * Whoever moves or removes a run's directory asks first: another live run would lose its working directory, and --discard-work does
- * not cover other runs. `what` begins the sentence; `discardWork` is null where the command has no such option.
+ * Before a run's directory is moved or removed: another live run would lose its working directory, and --discard-work does not
+ * cover other runs. `what` begins the sentence; `discardWork` is null where the command has no such option.
  */
 export async function assertNotNeeded(
   deps: Deps,

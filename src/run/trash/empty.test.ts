@@ -18,14 +18,16 @@ beforeEach(() => {
 afterEach(() => rmSync(root, { recursive: true }));
 
 /** A removed run, and its worktree in the trash. */
-async function removed(): Promise<{ readonly deps: Deps; readonly tree: string }> {
+async function removed(
+  part: Partial<RunRecord> = {},
+): Promise<{ readonly deps: Deps; readonly tree: string }> {
   const deps = await testDeps(root);
   const git = gitOf(root);
   const repository = makeRepository(root, git);
   const like = runLike(1, { agentName: "demo", status: "completed" });
   const runDirectory = createRunDir(deps.state, like.runId) ?? "";
   const launch = { ...like.launch, isolate: "worktree" } as const;
-  const run: RunRecord = { ...like, runDirectory, launch, escrow: null, engineHome: null };
+  const run: RunRecord = { ...like, runDirectory, launch, escrow: null, engineHome: null, ...part };
   saveRunFile(run);
   git(repository, "worktree", "add", "-q", "--detach", join(runDirectory, "worktree"), "main");
   const kept = await keepInTrash(deps, run);
@@ -61,4 +63,14 @@ test("a run without a readable record stays in the trash until the user gives it
   expect(await emptyTrash(deps, NOW)).toMatchObject({ gone: [], kept: [{ code: "work_unsaved" }] });
   expect(existsSync(tree)).toBe(true);
   expect(await emptyTrash(deps, { ...NOW, discardWork: true })).toMatchObject({ gone: [{}], failed: [] });
+});
+
+test("the copy of a conversation stays in the trash while no config defines its engine", async () => {
+  const escrow = { session: "s-1", files: [], takenAt: "2026-01-01T00:00:00.000Z" };
+  const { deps, tree } = await removed({ agentName: "house-engine", escrow });
+  expect(await emptyTrash(deps, NOW)).toMatchObject({
+    gone: [],
+    kept: [{ code: "work_unsaved", reason: expect.stringContaining("no config here defines house-engine") }],
+  });
+  expect(existsSync(tree)).toBe(true);
 });

@@ -13,6 +13,8 @@ import { treeStamp } from "../../state/tree.ts";
 import { Fault } from "../../core/faults.ts";
 import type { RunRecord } from "../../core/records.ts";
 import type { Deps } from "../deps.ts";
+import { allEngines } from "../engine-setup.ts";
+import { copiesOf } from "../escrow/copies.ts";
 import { conversationAtRisk } from "../escrow/only-copy.ts";
 import { assertNotNeeded } from "../isolate.ts";
 import { workAtRisk } from "../unsaved.ts";
@@ -62,7 +64,7 @@ export async function emptyTrash(deps: Deps, options: EmptyOptions): Promise<Emp
   return { gone, kept, failed };
 }
 
-/** A removal that is refused on purpose, not one that failed. */
+/** Reprise refused the removal on purpose. False: the removal failed. */
 export function isKept({ code }: Fault): boolean {
   return ["run_busy", "session_busy", "work_unsaved", "mount_inside"].includes(code);
 }
@@ -110,7 +112,7 @@ function stays({ handle, path }: Trashed, why: string): Fault {
   );
 }
 
-/** What is only in the trash. Null: all of it is elsewhere. */
+/** Names work that is only in the trash. Null: all work is elsewhere. */
 async function whyKept(deps: Deps, one: Trashed): Promise<string | null> {
   const run = await runIn(one);
   if (run === null)
@@ -124,6 +126,9 @@ async function whyKept(deps: Deps, one: Trashed): Promise<string | null> {
   if (objects === null) return `git cannot tell what is only in ${record?.gitDir}`;
   if (objects.length > 0)
     return `only ${record?.gitDir} leads to the git objects ${objects.slice(0, SHOWN).join(", ")} (\`git tag <name> <object>\` keeps them)`;
+  const [copy] = copiesOf(run);
+  if (copy !== undefined && allEngines(deps).every(({ id }) => id !== run.agentName))
+    return `no config here defines ${run.agentName}, so nothing shows that it still has session ${copy.session}`;
   return (await conversationAtRisk(deps, run))?.why ?? null;
 }
 

@@ -60,7 +60,7 @@ export async function keepInTrash(deps: Deps, run: RunRecord): Promise<Trashed |
   const earlier = listTrash(deps).find(({ runId }) => runId === run.runId);
   const place = join(run.runDirectory, isolate === "dir" ? "work" : "worktree");
   if (earlier !== undefined && !isDirectory(run.runDirectory)) return earlier;
-  // The system refuses to remove a directory with a file, also with one that was written a moment ago.
+  // The system refuses to remove a directory with a file, even if the file has just appeared.
   if (removeEmptyDirectory(place)) return null;
   return holdingTrash(deps, async () => {
     const record = isolate === "worktree" ? recordAt(deps, place) : null;
