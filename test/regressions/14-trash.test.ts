@@ -54,7 +54,7 @@ test("prune empties the trash only after its time, and nothing of the worktree i
   expect(pruned.stdout).toContain(`to bring one back: reprise rm --restore ${handle}`);
   expect(existsSync(kept)).toBe(true);
   const dry = await box.run(["prune", "--older-than", "30d", "--trash-older-than", "1ms", "--dry-run"]);
-  expect(dry.stdout).toContain(`Would empty 1 run from the trash: ${handle}.`);
+  expect(dry.stdout).toContain(`Would remove 1 run from the trash: ${handle}.`);
   expect(existsSync(kept)).toBe(true);
   const emptied = await box.json(["prune", "--older-than", "30d", "--trash-older-than", "1ms"]);
   expect(emptied["emptied"]).toMatchObject([{ handle }]);
@@ -162,7 +162,7 @@ test.each(Object.entries(ONLY_THERE))(
       ]);
     }
     const told = await box.run(words);
-    expect(told).toMatchObject({ code: 0, stdout: expect.not.stringContaining("Emptied") });
+    expect(told).toMatchObject({ code: 0, stdout: expect.not.stringContaining("from the trash:") });
     expect(told.stdout.replaceAll(/\s+/g, " ")).toContain(
       `To bring it back: reprise rm --restore ${handle}; to throw it away: reprise rm ${handle} --discard-work`,
     );
