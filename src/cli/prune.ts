@@ -59,7 +59,7 @@ export const command = defineCommand({
       for (const { handle } of pruned.removed) context.log.warn(`Removed run ${handle}.`);
       throw pruned.bug;
     }
-    const emptied = await emptyTrash(deps, { olderThanMs: trashOlderThan, dryRun });
+    const emptied = await emptyTrash(deps, { olderThanMs: trashOlderThan, dryRun, discardWork });
     if (options.json === true) context.printJson(toJson(pruned, emptied, dryRun));
     else {
       print(context, pruned, dryRun, deps.clock.now());
@@ -85,13 +85,16 @@ function toJson(pruned: Pruned, emptied: Emptied, dryRun: boolean) {
     skipped: pruned.skipped.map(({ run: record, code, reason }) => ({ ...named(record), code, reason })),
     kept: pruned.kept.map(({ handle, path }) => ({ handle, trash: path })),
     emptied: emptied.gone.map(({ handle, runId, trashedAt }) => ({ handle, runId, trashedAt })),
+    trashKept: emptied.kept,
     trashFailed: emptied.failed,
   };
 }
 
-function printEmptied(context: Context, { gone, failed }: Emptied, dryRun: boolean): void {
-  for (const { handle, reason } of failed)
-    context.print(hanging(context.terminal, `Failed ${handle}: ${harmlessLine(reason)}`, 2));
+function printEmptied(context: Context, { gone, kept, failed }: Emptied, dryRun: boolean): void {
+  const say = (what: string, { handle, reason }: Emptied["kept"][number]) =>
+    context.print(hanging(context.terminal, `${what} ${handle}: ${harmlessLine(reason)}`, 2));
+  for (const one of kept) say("Kept", one);
+  for (const one of failed) say("Failed", one);
   if (gone.length === 0) return;
   const handles = gone.map(({ handle }) => handle).join(", ");
   context.print(

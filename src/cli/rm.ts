@@ -4,7 +4,14 @@ import { join } from "node:path";
 import { exitCodeOf, Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Deps } from "../run/run.ts";
-import { finishRemovals, removeRun, restoreRun, type Trashed } from "../run/clean.ts";
+import {
+  type CleanOptions,
+  discardTrashed,
+  finishRemovals,
+  removeRun,
+  restoreRun,
+  type Trashed,
+} from "../run/clean.ts";
 import { selectRun } from "../run/select.ts";
 import type { Context } from "./context.ts";
 import { defineCommand, flag, RUN_HANDLE, JSON_FLAG } from "./define.ts";
@@ -43,14 +50,27 @@ export const command = defineCommand({
     await finishRemovals(deps);
     if (restore) return restoreEach(context, deps, args.handles, options.json === true);
     const how = { discardWork, needed: byIssue(deps), alongside: alongside(deps) };
-    return removeEach(context, args.handles, { json: options.json === true }, async (given) => {
-      const found = await selectRun(deps, given);
-      const kept = await removeRun(deps, found, how);
-      const { handle: removed, runId } = found;
-      return { text: `run ${removed}`, kept, json: { handle: removed, runId, trash: kept?.path ?? null } };
-    });
+    return removeEach(context, args.handles, { json: options.json === true }, (given) =>
+      removeOne(deps, given, how),
+    );
   },
 });
+
+/** With --discard-work also a run that is in the trash already. */
+async function removeOne(deps: Deps, given: string, how: CleanOptions): Promise<Removed> {
+  try {
+    const found = await selectRun(deps, given);
+    const kept = await removeRun(deps, found, how);
+    const { handle, runId } = found;
+    return { text: `run ${handle}`, kept, json: { handle, runId, trash: kept?.path ?? null } };
+  } catch (error) {
+    const isUnknown = error instanceof Fault && error.code === "handle_unknown";
+    const gone = isUnknown && how.discardWork ? await discardTrashed(deps, given) : null;
+    if (gone === null) throw error;
+    const { handle, runId } = gone;
+    return { text: `run ${handle} from the trash`, json: { handle, runId, trash: null } };
+  }
+}
 
 function restoreEach(
   context: Context,

@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -55,3 +55,73 @@ test("a removal that cannot change the index says that the directory is gone, an
   await removeRun(deps, run, { discardWork: false });
   expect(await deps.store.getRun(run.runId)).toBeNull();
 });
+
+/** A run that has ended, and what somebody does between the checks of its removal and each later look for its place. */
+async function removeWhile(isolate: "dir" | null, act: (runDirectory: string) => void) {
+  const deps = await testDeps(root);
+  const like = runLike(1, { agentName: "demo", status: "completed" });
+  const runDirectory = createRunDir(deps.state, like.runId) ?? "";
+  const run = { ...like, runDirectory, escrow: null, launch: { ...like.launch, isolate } };
+  saveRunFile(run);
+  await deps.store.createRun(run);
+  if (isolate !== null) mkdirSync(join(runDirectory, "work"));
+  let isChecked = false;
+  const state = new Proxy(deps.state, {
+    get(target, name) {
+      if (isChecked && name === "runsRoot") act(runDirectory);
+      return Reflect.get(target, name);
+    },
+  });
+  const alongside = async () => void (isChecked = true);
+  const removed = removeRun({ ...deps, state }, run, { discardWork: false, alongside });
+  const result = await removed.catch((error: unknown) => error);
+  isChecked = false;
+  return { deps, run, result };
+}
+
+test("a removal destroys no file that somebody writes into an empty directory after the check", async () => {
+  const written: string[] = [];
+  const { deps, run } = await removeWhile("dir", (runDirectory) => {
+    const name = `precious-${written.length}`;
+    try {
+      writeFileSync(join(runDirectory, "work", name), "precious");
+      written.push(name);
+    } catch {
+      // The directory is gone, and the writer knows it.
+    }
+  });
+  const places = ["runs", "trash"].map((name) => join(deps.state.root, name, run.runId, "work"));
+  const lost = written.filter((name) => !places.some((place) => existsSync(join(place, name))));
+  expect(lost).toEqual([]);
+});
+
+test.each(["dir", null] as const)(
+  "a file that somebody writes beside the records after the check stays, and so does its run (isolate: %s)",
+  async (isolate) => {
+    const { deps, run, result } = await removeWhile(isolate, (runDirectory) =>
+      writeFileSync(join(runDirectory, "precious"), "precious"),
+    );
+    const path = join(run.runDirectory, "precious");
+    expect(result).toMatchObject({ code: "work_unsaved", message: expect.stringContaining(path) });
+    expect(readFileSync(path, "utf8")).toBe("precious");
+    expect(await deps.store.getRun(run.runId)).not.toBeNull();
+  },
+);
+
+test.each(["dir", "worktree"] as const)(
+  "a file in the place of the directory stays (isolate: %s)",
+  async (isolate) => {
+    const deps = await testDeps(root);
+    const like = runLike(1, { agentName: "demo", status: "completed" });
+    const runDirectory = createRunDir(deps.state, like.runId) ?? "";
+    const run = { ...like, runDirectory, escrow: null, launch: { ...like.launch, isolate } };
+    saveRunFile(run);
+    await deps.store.createRun(run);
+    const file = join(runDirectory, isolate === "dir" ? "work" : "worktree");
+    writeFileSync(file, "precious");
+    await expect(removeRun(deps, run, { discardWork: false })).rejects.toMatchObject({
+      code: "work_unsaved",
+    });
+    expect(readFileSync(file, "utf8")).toBe("precious");
+  },
+);

@@ -16,18 +16,20 @@ import { Fault } from "../core/faults.ts";
 import type { RunRecord, RunStatus } from "../core/records.ts";
 import { usedBy } from "../core/tokens.ts";
 import type { Deps } from "./deps.ts";
-import { leaveWorktree, neededBy } from "./isolate.ts";
+import { assertNotNeeded, leaveWorktree } from "./isolate.ts";
 import { assertNoBatch, leaseRun, isDead, liveOwner } from "./leases.ts";
 import { assertAgentGone, assertAllRecorded, assertNoneUnknown } from "./agent-locks.ts";
 import { listRuns } from "./select.ts";
 import { endStrays } from "./stop.ts";
 import { gitDirectoryOf } from "./git.ts";
 import { conversationAtRisk } from "./escrow/only-copy.ts";
+import { discardTrashed, isKept } from "./trash/empty.ts";
 import { keepInTrash, settleTrash, type Trashed } from "./trash/trash.ts";
-import { workAtRisk } from "./unsaved.ts";
+import { newIn, workAtRisk } from "./unsaved.ts";
 
 export { restoreRun } from "./trash/restore.ts";
-export { type Emptied, emptyTrash, type Trashed } from "./trash/trash.ts";
+export { discardTrashed, type Emptied, emptyTrash } from "./trash/empty.ts";
+export type { Trashed } from "./trash/trash.ts";
 export { heldByWorktree } from "./unsaved.ts";
 
 export interface CleanOptions {
@@ -47,7 +49,7 @@ export async function removeRun(deps: Deps, run: RunRecord, options: CleanOption
   assertOwnState(deps);
   await assertNotLive(deps, run);
   assertNotScheduled(deps, run);
-  await assertNotNeeded(deps, run, options);
+  await assertFree(deps, run, options);
   await using _held = await withReserve(deps, () => leaseRun(deps, run));
   await assertNoneUnknown(deps, run);
   // An agent that outlived its owner would keep working in a removed directory, and nothing would name it. Processes that a
@@ -58,14 +60,17 @@ export async function removeRun(deps: Deps, run: RunRecord, options: CleanOption
     await assertAgentGone(deps, run);
   }
   await assertNoWork(deps, run, options);
-  await assertNotNeeded(deps, run, options);
+  await assertFree(deps, run, options);
   await keepItsUsage(deps, run);
   await options.alongside?.(run);
   // The checks may miss a way to hide work, so nothing goes for good at once.
   const kept = options.discardWork ? null : await withReserve(deps, () => keepInTrash(deps, run));
   if (kept === null) {
     await leaveWorktree(deps, run);
-    await removeRunDir(deps.state, run.runId);
+    const last = async (moved: string) => assertNothingNew(run, options.discardWork ? null : newIn(moved));
+    await removeRunDir(deps.state, run.runId, { last });
+    // A removal that was killed may have left the run there.
+    if (options.discardWork) await discardTrashed(deps, run.runId);
   }
   await forgetRun(deps, run);
   return kept;
@@ -83,6 +88,15 @@ async function keepItsUsage(deps: Deps, run: RunRecord): Promise<void> {
     if (!(error instanceof Fault)) throw error;
     deps.log.warn(`\`reprise usage\` does not count run ${run.handle} any more: ${error.message}`);
   }
+}
+
+/** Somebody else may write until the directory has another name. */
+function assertNothingNew({ handle, runDirectory }: RunRecord, name: string | null): void {
+  if (name === null) return;
+  const why = `somebody wrote ${join(runDirectory, name)} while Reprise checked the run`;
+  throw new Fault("work_unsaved", `Run ${handle} was not removed: ${why}. Look at it, then try again.`, {
+    facts: { handle, why },
+  });
 }
 
 /** The daemon would have nothing to resume. It carries out no damaged record, so such a record goes with the run. */
@@ -205,7 +219,7 @@ export async function pruneRuns(
     try {
       if (options.dryRun) {
         await assertNotLive(deps, run);
-        await assertNotNeeded(deps, run, options);
+        await assertFree(deps, run, options);
         await assertNoWork(deps, run, options);
       } else {
         const trashed = await removeRun(deps, run, options);
@@ -214,13 +228,11 @@ export async function pruneRuns(
       removed.push(run);
     } catch (error) {
       if (!(error instanceof Fault)) return { removed, kept, skipped, bug: error };
-      skipped.push({ run, code: error.code, reason: error.message, failed: !KEPT.includes(error.code) });
+      skipped.push({ run, code: error.code, reason: error.message, failed: !isKept(error) });
     }
   }
   return { removed, kept, skipped };
 }
-
-const KEPT: readonly string[] = ["run_busy", "session_busy", "work_unsaved", "mount_inside"];
 
 async function assertNotLive(deps: Deps, run: RunRecord): Promise<void> {
   await assertNoBatch(deps, run);
@@ -248,15 +260,8 @@ async function assertNotSupervised(deps: Deps, { handle }: RunRecord): Promise<v
   );
 }
 
-/** Another live run would lose its working directory, and --discard-work does not cover other runs. */
-async function assertNotNeeded(deps: Deps, run: RunRecord, { discardWork }: CleanOptions): Promise<void> {
-  const need = await neededBy(deps, run);
-  if (need === null || (discardWork && need.stop === null)) return;
-  const what = `Run ${run.handle} was not removed: run ${need.handle} ${need.how}`;
-  const facts = { handle: run.handle, neededBy: need.handle };
-  if (need.stop !== null) throw new Fault("run_busy", `${what}. End it first: ${need.stop}`, { facts });
-  const next = `Remove it first (reprise rm ${need.handle}), or add --discard-work: it cannot be resumed then.`;
-  throw new Fault("work_unsaved", `${what}. ${next}`, { facts });
+function assertFree(deps: Deps, run: RunRecord, { discardWork }: CleanOptions): Promise<void> {
+  return assertNotNeeded(deps, run, { what: `Run ${run.handle} was not removed`, discardWork });
 }
 
 async function assertNoWork(deps: Deps, run: RunRecord, options: CleanOptions): Promise<void> {

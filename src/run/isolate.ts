@@ -1,5 +1,5 @@
 /** Isolation: a new directory or a git worktree for the agent inside the run directory. */
-import { dirname, join, relative, sep } from "node:path";
+import { basename, dirname, join, relative, sep } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { makeDirectory } from "../state/files.ts";
 import { isOriginal, type MovedState, movedState, stateMoved } from "../state/identity.ts";
@@ -228,7 +228,7 @@ export async function finishWorktree(deps: Deps, run: RunRecord): Promise<void> 
 }
 
 /** Another run that needs the directory of this one. */
-export interface Need {
+interface Need {
   readonly handle: string;
   /** As the end of a sentence about that run. */
   readonly how: string;
@@ -236,11 +236,33 @@ export interface Need {
   readonly stop: string | null;
 }
 
+/** A run at its place or in the trash. */
+export type PlacedRun = Pick<RunRecord, "runId" | "handle" | "runDirectory" | "cwd">;
+
+/**
+ * Before a run's directory is moved or removed: another live run would lose its working directory, and --discard-work does not
+ * cover other runs. `what` begins the sentence; `discardWork` is null where the command has no such option.
+ */
+export async function assertNotNeeded(
+  deps: Deps,
+  run: PlacedRun,
+  { what, discardWork }: { readonly what: string; readonly discardWork: boolean | null },
+): Promise<void> {
+  const need = await neededBy(deps, run);
+  if (need === null || (discardWork === true && need.stop === null)) return;
+  const why = `${what}: run ${need.handle} ${need.how}`;
+  const facts = { handle: run.handle, neededBy: need.handle };
+  if (need.stop !== null) throw new Fault("run_busy", `${why}. End it first: ${need.stop}`, { facts });
+  const or = discardWork === null ? "" : ", or add --discard-work: it cannot be resumed then";
+  throw new Fault("work_unsaved", `${why}. Remove it first (reprise rm ${need.handle})${or}.`, { facts });
+}
+
 /** Live runs first. Null: no other run works in this directory or in a worktree whose repository is there. */
-export async function neededBy(deps: Deps, run: RunRecord): Promise<Need | null> {
+async function neededBy(deps: Deps, run: PlacedRun): Promise<Need | null> {
   const { runId, runDirectory } = run;
   const before = movedWith(run);
-  const roots = [...namesOf(runDirectory), ...(before === null ? [] : [join(before.from, "runs", runId)])];
+  const kind = basename(dirname(runDirectory));
+  const roots = [...namesOf(runDirectory), ...(before === null ? [] : [join(before.from, kind, runId)])];
   const all = Number.POSITIVE_INFINITY;
   const inside = (path: string) => roots.some((root) => isInside(path, root));
   const asked = roots.flatMap((root) => [{ below: root }, { cwd: root }]);

@@ -148,7 +148,9 @@ export async function commitsAtRisk(
   const lost = await unreachable(git, await ownIds(git, gitDir), { elsewhere: saved });
   if (lost === null) return cannotTell(tree);
   // Without reflogs, only the objects themselves show a commit that HEAD has left.
-  const made = lost.length > 0 ? [] : madeSince(common, Date.parse(run.createdAt));
+  // Emptying the trash changes nothing for them: they are in the repository, and nothing leads to them in either case.
+  const isTrashed = isInside(run.runDirectory, trashRoot(deps.state));
+  const made = lost.length > 0 || isTrashed ? [] : madeSince(common, Date.parse(run.createdAt));
   const kinds =
     made.length === 0 ? null : await git(["cat-file", "--batch-check"], { stdin: `${made.join("\n")}\n` });
   const commits = commitsIn(kinds?.stdout ?? "");

@@ -4,6 +4,7 @@
  */
 import { isUtf8 } from "node:buffer";
 import { dirname, join, relative, resolve } from "node:path";
+import { lstat } from "../state/files.ts";
 import { namesOf } from "../state/mounts.ts";
 import {
   entriesOf,
@@ -80,14 +81,31 @@ const OWN = new Set([
   "worktree",
 ]);
 
+/** The first entry of a run's directory that Reprise did not make; null: none. */
+function strangeIn(runDirectory: string): string | null {
+  const isStrange = ({ name }: { readonly name: string }) => !OWN.has(name) && !isLeftover(name);
+  return entriesOf(runDirectory).find(isStrange)?.name ?? null;
+}
+
+/** A file that somebody put into a run's directory, which had none at the check; null: it still has none. */
+export function newIn(runDirectory: string): string | null {
+  const isFilled = (path: string) => isFile(path) || !isEmptyDirectory(path);
+  const filled = ["work", "worktree"].find((name) => isFilled(join(runDirectory, name)));
+  return filled ?? strangeIn(runDirectory);
+}
+
+const isFile = (path: string) => lstat(path)?.isFile() === true;
+
 async function atRisk(deps: Deps, run: RunRecord): Promise<string | null> {
-  const beside = entriesOf(run.runDirectory).find(({ name }) => !OWN.has(name) && !isLeftover(name));
-  if (beside !== undefined) return `Reprise did not make ${join(run.runDirectory, beside.name)}`;
+  const beside = strangeIn(run.runDirectory);
+  if (beside !== null) return `Reprise did not make ${join(run.runDirectory, beside)}`;
   if (run.launch.isolate === "dir") {
     const directory = join(run.runDirectory, "work");
+    if (isFile(directory)) return `${directory} is a file`;
     return isEmptyDirectory(directory) ? null : `there are files in ${directory}`;
   }
   const worktree = join(run.runDirectory, "worktree");
+  if (run.launch.isolate === "worktree" && isFile(worktree)) return `${worktree} is a file`;
   if (run.launch.isolate !== "worktree" || isEmptyDirectory(worktree)) return null;
   const place = placeOf(worktree, run.runDirectory, deps);
   if (typeof place === "string") return place;

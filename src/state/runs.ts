@@ -126,11 +126,18 @@ export function listRunDirs(state: StateDir): RunDirs {
   return { runIds, odd };
 }
 
+interface RemovalOptions {
+  /** The parent directory of the run directory, if not the runs root. */
+  readonly root?: string;
+  /** Called when no other process finds the directory by its path any more. If it throws, the directory goes back. */
+  readonly last?: (moved: string) => Promise<void>;
+}
+
 /** Disappears at once for other processes, then is deleted. Removes links without following them; refuses mounts. */
 export async function removeRunDir(
   state: StateDir,
   runId: string,
-  root: string = state.runsRoot,
+  { root = state.runsRoot, last = async () => {} }: RemovalOptions = {},
 ): Promise<void> {
   const directory = join(root, runId);
   if (!isRunId(runId)) throw outside(directory, state);
@@ -145,6 +152,13 @@ export async function removeRunDir(
     renameSync(directory, trash);
   } catch (error) {
     throw storageFault(error, "remove", directory);
+  }
+  try {
+    await last(trash);
+  } catch (error) {
+    renameSync(trash, directory);
+    syncDirectory(root);
+    throw error;
   }
   try {
     syncDirectory(state.runsRoot);

@@ -1,5 +1,5 @@
 /** The trash of the state directory: removed run directories, `trash/<run-id>/`, each with a note about its removal. */
-import { lstatSync, readdirSync, renameSync, rmSync } from "node:fs";
+import { lstatSync, readdirSync, renameSync, rmdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { isErrno } from "../core/errno.ts";
 import { Fault } from "../core/faults.ts";
@@ -34,6 +34,18 @@ export function saveNote(runDirectory: string, note: object): void {
 
 export function dropNote(runDirectory: string): void {
   rmSync(join(runDirectory, "trash.json"), { force: true });
+}
+
+/** True: nothing is at the path any more. False: something is in it, and it stays. */
+export function removeEmptyDirectory(path: string): boolean {
+  try {
+    rmdirSync(path);
+    return true;
+  } catch (error) {
+    if (isErrno(error, "ENOENT")) return true;
+    if (isErrno(error, "ENOTEMPTY", "EEXIST", "ENOTDIR", "EBUSY")) return false;
+    throw storageFault(error, "remove", path);
+  }
 }
 
 /** One rename, so that the directory is always whole at one of both places. Returns the new place. */

@@ -1,6 +1,7 @@
 /** Compares the files of a folder byte for byte, with a commit or with what they were. Reads, never writes. */
 import { createHash, randomUUID } from "node:crypto";
 import {
+  type BigIntStats,
   closeSync,
   type Dirent,
   existsSync,
@@ -14,6 +15,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { isErrno } from "../core/errno.ts";
+import { Fault } from "../core/faults.ts";
 import { storageFault, openToRead } from "./files.ts";
 import { fileSize, MAX_SMALL, readSmallText, realPath, spelled } from "./places.ts";
 
@@ -223,6 +225,35 @@ export function hashFile(
     return read === size ? hash.digest("hex") : null;
   } finally {
     closeSync(fd);
+  }
+}
+
+/** Changes when something below the directory is made, written, replaced or removed, but not when the directory itself is renamed. */
+export function treeStamp(directory: string): string {
+  const hash = createHash("sha256");
+  const open: Buffer[] = [Buffer.from(directory)];
+  for (let at = open.pop(); at !== undefined; at = open.pop()) {
+    for (const { name, isDirectory } of namesInReadable(at).toSorted((a, b) => (a.name < b.name ? -1 : 1))) {
+      const path = below(at, name);
+      const stat = lstatSync(path, { bigint: true, throwIfNoEntry: false });
+      hash.update(JSON.stringify([name, ...stampOf(stat)]));
+      if (isDirectory) open.push(path);
+    }
+  }
+  return hash.digest("hex");
+}
+
+function stampOf(stat: BigIntStats | undefined): readonly string[] {
+  if (stat === undefined) return [];
+  return [stat.mode, stat.size, stat.mtimeNs, stat.ctimeNs].map(String);
+}
+
+function namesInReadable(directory: Buffer): readonly Name[] {
+  try {
+    return namesIn(directory);
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    return [];
   }
 }
 

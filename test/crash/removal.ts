@@ -15,7 +15,7 @@ export const removal: Promised = {
   what: "ways to hide work in a worktree",
   wrong: "let a removal destroy it, or kept a safe worktree",
   means:
-    "`rm` and `prune` keep a worktree whose files or commits are not provably elsewhere, in every way of hiding them that the test knows; they move a worktree without such work to the trash, with every file; killed at any durable call, they leave it whole at its place or in the trash; they never remove files behind a mount point, not even with `--discard-work`",
+    "`rm` and `prune` keep a worktree whose files or commits are not provably elsewhere, in every way of hiding them that the test knows; they move a worktree without such work to the trash, with every file; they delete nothing from the trash that is by then saved nowhere else; killed at any durable call, they leave it whole at its place or in the trash; they never remove files behind a mount point, not even with `--discard-work`",
   check,
 };
 
@@ -36,6 +36,14 @@ async function check({ short, seed, progress }: Scale): Promise<Verdict> {
   const all: Try[] = [
     ...WAYS.map((way) => ({ way, judge: () => tryWay(way, false) })),
     ...SAVED.map((way) => ({ way, judge: () => tryWay(way, true) })),
+    ...TRASHED.map((way) => ({
+      way: { name: `in the trash: ${way.name}` },
+      judge: () => tryTrashed(way, false),
+    })),
+    ...SAVED.map((way) => ({
+      way: { name: `in the trash: ${way.name}` },
+      judge: () => tryTrashed(way, true),
+    })),
     ...(canMount ? MOUNTED : []).map((way) => ({ way, judge: () => tryMounted(way) })),
   ];
   // Of the short selection each sixth comes with every sixth seed.
@@ -63,7 +71,11 @@ async function check({ short, seed, progress }: Scale): Promise<Verdict> {
     untried,
     figures: short
       ? {}
-      : { "states that must be removable": SAVED.length, "killed removals and restores": killed.length },
+      : {
+          "states that must be removable": SAVED.length,
+          "states in the trash": TRASHED.length + SAVED.length,
+          "killed removals and restores": killed.length,
+        },
   };
 }
 
@@ -94,6 +106,36 @@ async function tryWay(way: Way, isSaved: boolean): Promise<string | null> {
   }
   if (code !== 8 || !stderr.includes("--discard-work")) return `rm: exit ${code}: ${stderr}`;
   return work() === before ? null : "files are gone";
+}
+
+const TRASHED = WAYS.filter(({ loose }) => loose !== true);
+
+/** The work appears after the removal: what was checked then is no proof when the trash is emptied. */
+async function tryTrashed(way: Way, isSaved: boolean): Promise<string | null> {
+  using box = new Sandbox();
+  const git = gitOf(box.home);
+  const repository = makeRepository(box.root, git);
+  const started = await box.json(["start", "demo", "hello", "--isolate", "worktree", "--cwd", repository]);
+  await box.run(["rm", started["handle"]]);
+  const entry = join(box.state, "trash", started["runId"]);
+  try {
+    way.hide({ repository, tree: join(entry, "worktree"), git });
+  } catch (error) {
+    // Git itself protects a worktree in the trash.
+    if (String(error).includes("cannot move a locked working tree")) return null;
+    throw error;
+  }
+  const before = JSON.stringify(listing(entry));
+  const words = ["prune", "--older-than", "30d", "--trash-older-than", "1ms"];
+  for (const given of [[...words, "--dry-run"], words]) {
+    const { emptied, trashKept } = await box.json(given);
+    if (emptied?.length !== (isSaved ? 1 : 0) || trashKept?.length !== (isSaved ? 0 : 1))
+      return `${given.join(" ")}: ${JSON.stringify({ emptied, trashKept })}`;
+  }
+  if (isSaved) return existsSync(entry) ? "it is still in the trash" : null;
+  if (JSON.stringify(listing(entry)) !== before) return "files are gone";
+  const { code, stderr } = await box.run(["rm", started["handle"], "--discard-work"]);
+  return code === 0 && !existsSync(entry) ? null : `rm --discard-work: exit ${code}: ${stderr}`;
 }
 
 /** Each command sees the mount in a separate namespace, so that nothing stays mounted. */

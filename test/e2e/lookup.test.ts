@@ -407,6 +407,7 @@ describe("rm and prune", () => {
       skipped: [],
       kept: [],
       emptied: [],
+      trashKept: [],
       trashFailed: [],
     });
     const dry = await own.json(["prune", "--older-than", "1ms", "--dry-run"]);

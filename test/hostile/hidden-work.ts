@@ -26,6 +26,8 @@ export interface Ground {
 
 export interface Way {
   readonly name: string;
+  /** Nothing leads to the work, not even the worktree: emptying the trash changes nothing for it. */
+  readonly loose?: true;
   readonly hide: (ground: Ground) => void;
 }
 
@@ -307,6 +309,7 @@ const COMMITS: readonly Way[] = [
   },
   {
     name: "a commit that HEAD has left, and its reflog is gone",
+    loose: true,
     hide: (ground) => (
       commit(ground),
       leave(ground),
@@ -370,6 +373,7 @@ const COMMITS: readonly Way[] = [
   },
   {
     name: "a commit that HEAD has left and that is called like the index of a stash, without reflogs",
+    loose: true,
     hide(ground) {
       set(ground, "core.logAllRefUpdates", "false");
       rmSync(join(gitDirOf(ground), "logs"), { recursive: true, force: true });
@@ -380,6 +384,7 @@ const COMMITS: readonly Way[] = [
   },
   {
     name: "a merge that HEAD has left and that is called like a stash, without reflogs",
+    loose: true,
     hide(ground) {
       set(ground, "core.logAllRefUpdates", "false");
       const side = ground.git(ground.tree, "commit-tree", "-p", "main", "-m", "side", "main^{tree}").trim();

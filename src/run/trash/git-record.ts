@@ -73,21 +73,38 @@ export async function protect(deps: Deps, record: GitRecord, handle: string): Pr
   const lock = join(record.gitDir, "locked");
   if (readSmallText(lock) === null) replace(lock, `${LOCK}${handle}\n`);
   const git = await openAt(deps, record.gitDir);
-  const ids = await ownIds(git, record.gitDir);
-  const saved = (await refsIn(deps, record.common, OUTSIDE)) ?? [];
-  const stdin = [...ids, ...saved.map((id) => `^${id}`)].map((line) => `${line}\n`).join("");
-  const listed = await git(["rev-list", "--objects", "--ignore-missing", "--stdin"], {
-    stdin,
-    maxBytes: MOST_LISTED,
-  });
-  const loose = new Set(linesOf(listed.stdout).map((line) => line.split(" ", 1)[0] ?? ""));
+  const ids = (await onlyIn(deps, record, handle)) ?? [];
   await changeRefs(
     git,
-    [...new Set(ids)].filter((id) => loose.has(id)).map((id) => `update ${refsFor(handle)}/${id} ${id}`),
+    ids.map((id) => `update ${refsFor(handle)}/${id} ${id}`),
   );
 }
 
 const refsFor = (handle: string) => `refs/reprise/trash/${handle}`;
+
+/** Objects of any kind that the record or the refs of `protect` name, and that no branch, tag or remote reaches. Null: git cannot tell. */
+export async function onlyIn(
+  deps: Deps,
+  { gitDir, common }: GitRecord,
+  handle: string,
+): Promise<readonly string[] | null> {
+  const git = await openAt(deps, gitDir);
+  const [own, kept, saved] = await Promise.all([
+    ownIds(git, gitDir),
+    refsIn(deps, common, [`${refsFor(handle)}/`]),
+    refsIn(deps, common, OUTSIDE),
+  ]);
+  const ids = [...new Set([...own, ...(kept ?? [])])];
+  if (ids.length === 0) return [];
+  const stdin = [...ids, ...(saved ?? []).map((id) => `^${id}`)].map((line) => `${line}\n`).join("");
+  const listed = await git(["rev-list", "--objects", "--ignore-missing", "--stdin"], {
+    stdin,
+    maxBytes: MOST_LISTED,
+  });
+  if (listed.code !== 0 || saved === null || kept === null) return null;
+  const loose = new Set(linesOf(listed.stdout).map((line) => line.split(" ", 1)[0] ?? ""));
+  return ids.filter((id) => loose.has(id));
+}
 
 async function changeRefs(git: Git, lines: readonly string[]): Promise<void> {
   if (lines.length > 0) await git(["update-ref", "--stdin"], { stdin: `${lines.join("\n")}\n` });

@@ -4,12 +4,12 @@ import { assertOwnState } from "../../state/identity.ts";
 import { lstat } from "../../state/files.ts";
 import { dropNote, inTheWay, moveRunDir } from "../../state/trash.ts";
 import { Fault } from "../../core/faults.ts";
-import { isSelected, parseSelector } from "../../core/ids.ts";
 import { shellWord } from "../../lib/shell.ts";
 import type { Deps } from "../deps.ts";
 import { mend, readRunDirectory } from "../index/rebuild.ts";
+import { assertNotNeeded } from "../isolate.ts";
 import { backOnBranch, checkoutOf, follow, type GitRecord, recordInTrash, unprotect } from "./git-record.ts";
-import { holdingTrash, listTrash, type Trashed } from "./trash.ts";
+import { findTrashed, holdingTrash, inTrash, listTrash, recordLost, type Trashed } from "./trash.ts";
 
 export interface Restored {
   readonly runId: string;
@@ -50,9 +50,8 @@ function leftBranch(branch: string): string {
 const shortOf = (branch: string) => branch.replace(/^refs\/heads\//, "");
 
 function selectTrashed(deps: Deps, given: string): Trashed {
-  const selector = parseSelector(given);
   const all = listTrash(deps);
-  const [found, ...others] = all.filter(({ handle, runId }) => isSelected(selector, handle, runId));
+  const [found, ...others] = findTrashed(deps, given);
   if (found !== undefined && others.length === 0) return found;
   const handles = (found === undefined ? all : [found, ...others]).map(({ handle }) => handle).join(", ");
   if (found !== undefined)
@@ -66,20 +65,14 @@ function selectTrashed(deps: Deps, given: string): Trashed {
   });
 }
 
-async function assertFree(
-  deps: Deps,
-  { runId, handle, path, branch, hadRecord }: Trashed,
-  record: GitRecord | null,
-): Promise<void> {
+async function assertFree(deps: Deps, found: Trashed, record: GitRecord | null): Promise<void> {
+  const { runId, handle, path, branch } = found;
   const place = join(deps.state.runsRoot, runId);
   if (lstat(place) !== null) throw inTheWay(handle, place);
   const refuse = (why: string, facts: object) =>
     new Fault("denied", `Run ${handle} was not restored: ${why}`, { facts: { handle, ...facts } });
-  if (hadRecord && record === null)
-    throw refuse(
-      `git's record of its worktree is gone, as after \`git worktree remove\`. Its files are still in ${join(path, "worktree")}.`,
-      { path },
-    );
+  if (found.record !== null && record === null) throw refuse(recordLost(found), { path });
+  await assertNotNeeded(deps, inTrash(found), { what: `Run ${handle} was not restored`, discardWork: null });
   const other = record === null || branch === null ? null : await checkoutOf(deps, record, branch);
   if (other === null) return;
   throw refuse(

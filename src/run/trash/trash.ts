@@ -2,18 +2,19 @@
  * Removed runs with a worktree or a separate directory, kept for a while. The whole run directory moves by one rename, so
  * a removal or restore that is killed leaves it whole at one of both places; the next command finishes the rest.
  */
-import { join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { readRecordOrNull } from "../../state/files.ts";
-import { assertNoMounts } from "../../state/mounts.ts";
-import { isDirectory, isEmptyDirectory } from "../../state/places.ts";
-import { removeRunDir } from "../../state/runs.ts";
-import { moveRunDir, saveNote, trashedRuns, trashRoot } from "../../state/trash.ts";
+import { isDirectory, realPath } from "../../state/places.ts";
+import { moveRunDir, removeEmptyDirectory, saveNote, trashedRuns, trashRoot } from "../../state/trash.ts";
 import { Fault } from "../../core/faults.ts";
+import { isSelected, parseSelector } from "../../core/ids.ts";
 import type { RunRecord } from "../../core/records.ts";
 import { stringIn } from "../../lib/json.ts";
+import { shellWord } from "../../lib/shell.ts";
 import { lockFile } from "../../store/store.ts";
 import { type Deps, isoNow } from "../deps.ts";
-import { follow, forget, headOf, leadsTo, protect, recordAt, recordInTrash } from "./git-record.ts";
+import type { PlacedRun } from "../isolate.ts";
+import { follow, type GitRecord, headOf, leadsTo, protect, recordAt, recordInTrash } from "./git-record.ts";
 
 /** A removed run in the trash. */
 export interface Trashed {
@@ -24,8 +25,8 @@ export interface Trashed {
   readonly trashedAt: string | null;
   /** The branch that was checked out, as a ref. */
   readonly branch: string | null;
-  /** The worktree had a record in its repository. */
-  readonly hadRecord: boolean;
+  /** Git's record of the worktree, and its repository, at the removal. Null: the worktree had no record. */
+  readonly record: GitRecord | null;
 }
 
 const WAIT_MS = 30_000;
@@ -59,7 +60,8 @@ export async function keepInTrash(deps: Deps, run: RunRecord): Promise<Trashed |
   const earlier = listTrash(deps).find(({ runId }) => runId === run.runId);
   const place = join(run.runDirectory, isolate === "dir" ? "work" : "worktree");
   if (earlier !== undefined && !isDirectory(run.runDirectory)) return earlier;
-  if (isEmptyDirectory(place)) return null;
+  // The system refuses to remove a directory with a file, even if the file has just appeared.
+  if (removeEmptyDirectory(place)) return null;
   return holdingTrash(deps, async () => {
     const record = isolate === "worktree" ? recordAt(deps, place) : null;
     const head = record === null ? { branch: null, commit: null } : await headOf(deps, record);
@@ -86,8 +88,37 @@ function noted({ state }: Pick<Deps, "state">, runId: string): Trashed {
     ...{ runId, handle: runId.slice(-8), path },
     trashedAt: at !== undefined && !Number.isNaN(Date.parse(at)) ? at : null,
     branch: stringIn(note, "branch") ?? null,
-    hadRecord: stringIn(note, "gitDir") !== undefined,
+    record: recordIn(note),
   };
+}
+
+function recordIn(note: ReturnType<typeof readRecordOrNull>): GitRecord | null {
+  const gitDir = stringIn(note, "gitDir");
+  if (gitDir === undefined) return null;
+  return { gitDir, common: stringIn(note, "repository") ?? dirname(dirname(gitDir)) };
+}
+
+/** The run at its place in the trash, where another run may have been started. */
+export function inTrash({ runId, handle, path }: Trashed): PlacedRun {
+  return { runId, handle, runDirectory: path, cwd: path };
+}
+
+/** The removed runs that this handle, prefix or run id fits. */
+export function findTrashed(deps: Pick<Deps, "state">, given: string): readonly Trashed[] {
+  const selector = parseSelector(given);
+  return listTrash(deps).filter(({ handle, runId }) => isSelected(selector, handle, runId));
+}
+
+/** Why git's record of a worktree in the trash cannot be found, and what to type: a sentence without its end. */
+export function recordLost({ path, record }: Trashed): string {
+  const tree = join(path, "worktree");
+  const common = record?.common ?? "";
+  const repository = basename(common) === ".git" ? dirname(common) : common;
+  const why =
+    realPath(common) === null
+      ? `its repository is no longer at ${repository}`
+      : `git's record of its worktree is no longer in ${repository}, as after \`git worktree remove\``;
+  return `${why}. Its files are still in ${tree}. If you moved the repository, type there: \`git worktree repair ${shellWord(tree)}\``;
 }
 
 /** Finishes moves that were interrupted after the rename, or before that of a restore. */
@@ -103,49 +134,5 @@ export async function settleTrash(deps: Deps): Promise<void> {
       const record = recordInTrash(one.path);
       if (record !== null) await follow(deps, record, tree(one));
     }
-  });
-}
-
-export interface Emptied {
-  /** With `dryRun`: the runs that would go. */
-  readonly gone: readonly Trashed[];
-  readonly failed: readonly { readonly handle: string; readonly code: string; readonly reason: string }[];
-}
-
-/** Removes runs for good that have been in the trash for `olderThanMs`, unless another run works there. */
-export async function emptyTrash(
-  deps: Deps,
-  { olderThanMs, dryRun }: { readonly olderThanMs: number; readonly dryRun: boolean },
-): Promise<Emptied> {
-  const before = deps.clock.now() - olderThanMs;
-  const gone: Trashed[] = [];
-  const failed: Emptied["failed"][number][] = [];
-  for (const one of listTrash(deps)) {
-    if (one.trashedAt === null || Date.parse(one.trashedAt) >= before) continue;
-    try {
-      if (dryRun) await assertUnused(deps, one);
-      else await holdingTrash(deps, () => discard(deps, one));
-      gone.push(one);
-    } catch (error) {
-      if (!(error instanceof Fault)) throw error;
-      failed.push({ handle: one.handle, code: error.code, reason: error.message });
-    }
-  }
-  return { gone, failed };
-}
-
-async function discard(deps: Deps, one: Trashed): Promise<void> {
-  await assertUnused(deps, one);
-  const record = recordInTrash(one.path);
-  if (record !== null) await forget(deps, record, one.handle);
-  await removeRunDir(deps.state, one.runId, trashRoot(deps.state));
-}
-
-async function assertUnused({ store }: Deps, { handle, path }: Trashed): Promise<void> {
-  assertNoMounts(path, `Run ${handle} stays in the trash`);
-  const [user] = await store.listRuns({ below: path, limit: 1 });
-  if (user === undefined) return;
-  throw new Fault("run_busy", `Run ${handle} stays in the trash: run ${user.handle} works in ${user.cwd}.`, {
-    facts: { handle, neededBy: user.handle },
   });
 }
