@@ -20,7 +20,7 @@ export interface ResumeFacts {
   /** The engine home that an attempt would use now. */
   readonly home: string | null;
   /** The daemon resumes, in the daemon's environment. */
-  readonly supervised?: true;
+  readonly supervised?: DaemonWork;
   /** The run's sessions, newest first, with their state in the engine's store. */
   readonly known: readonly KnownSession[];
   /** The run's newest id, if none of its ids fits the engine's current format. */
@@ -222,15 +222,28 @@ function assertPlace(facts: ResumeFacts): void {
   throw new Fault(
     "engine_home_missing",
     `The engine home of run ${run.handle} is ${run.engineHome}, but ${facts.engine.title} would now use ${now}. ` +
-      (facts.supervised === true
-        ? inSupervisor(run, "set the environment as it was at the start")
+      (facts.supervised !== undefined
+        ? inSupervisor(run, facts.supervised, "set the environment as it was at the start")
         : "Set the environment as it was at the start, then resume again."),
     { facts: { handle: run.handle, recorded: run.engineHome, now } },
   );
 }
 
+/** What the daemon resumes: a supervised agent, or any run at a set time. */
+export type DaemonWork = "agent" | "schedule";
+
 /** Advice about the daemon's environment, which no command of the user has. */
-export function inSupervisor({ handle }: Pick<RunRecord, "handle">, change: string): string {
+export function inSupervisor(
+  { handle }: Pick<RunRecord, "handle">,
+  work: DaemonWork,
+  change: string,
+): string {
+  if (work === "schedule")
+    return (
+      "The daemon starts a scheduled resume, in the daemon's own environment. " +
+      `Run \`reprise daemon stop\`, ${change}, then schedule it again, which starts the daemon: \`reprise resume ${handle} --at TIME "…"\`. ` +
+      `Or resume it now, in your own environment: \`reprise resume ${handle} "…"\`.`
+    );
   return (
     "The supervisor starts later attempts of an agent, in the supervisor's own environment. " +
     `Run \`reprise daemon stop\`, ${change}, run \`reprise daemon start\`, then \`reprise agent resume ${handle}\`.`

@@ -148,7 +148,7 @@ export async function prospect(
     cwdExists: isDirectory(run.cwd),
     ...cwdNow(run),
     home,
-    ...(wish.supervised === true ? { supervised: true } : {}),
+    ...(wish.supervised === undefined ? {} : { supervised: wish.supervised }),
     known,
     ...(misfit === undefined ? {} : { misfit }),
     ...(chosen === null && wish.session === undefined && isUnnamed(run) ? { unnamed: true } : {}),
