@@ -270,8 +270,14 @@ export function proofOf(receipt: Receipt, attempt: AttemptRecord): readonly stri
       ? `proof: a copy of ${asked}, which the engine's store has under the new id ${reported ?? "nothing"}`
       : verdict(receipt, asked, reported),
   ];
+  const { restoredCopy: copy } = receipt;
   if (receipt.restoredFromEscrow)
-    lines.push(["Reprise restored the run's copy of it first", ...(receipt.lacks ?? [])].join("; "));
+    lines.push(
+      [
+        `Reprise restored the run's copy of it first${copy === undefined ? "" : ` (copy ${copy.id}, made ${copy.takenAt})`}`,
+        ...(receipt.lacks ?? []),
+      ].join("; "),
+    );
   for (const [what, options] of Object.entries(receipt.options)) {
     if (options.length > 0) lines.push(`options ${what}: ${harmlessLine(options.join("  "), 400)}`);
   }
