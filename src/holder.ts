@@ -9,7 +9,7 @@ import { Socket } from "node:net";
 import { existsSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import type { WorldOptions } from "./cli/cli.ts";
-import { Fault, wantOf } from "./core/faults.ts";
+import { Fault, outageOf } from "./core/faults.ts";
 import type { AttemptRecord, RunRecord } from "./core/records.ts";
 import { hold, type HolderStart } from "./detached/holder.ts";
 import { encodeReply, LAUNCH_FD, type LaunchRequest, readRequest } from "./detached/launch-protocol.ts";
@@ -55,7 +55,7 @@ async function run(request: LaunchRequest["hold"]): Promise<number> {
     await deps.store[Symbol.asyncDispose]();
     return result.exitCode;
   } catch (thrown) {
-    const error = wantOf(thrown) ?? thrown;
+    const error = outageOf(thrown) ?? thrown;
     const detail = error instanceof Error ? (error.stack ?? error.message) : String(error);
     write("error", error instanceof Fault ? error.message : detail);
     reply(error instanceof Fault ? error : detail);

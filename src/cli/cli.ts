@@ -1,6 +1,6 @@
 /** The frame around every command: help, faults, exit codes, clean-up. */
 import { writeSync } from "node:fs";
-import { Fault, FAULTS, exitCodeOf, wantOf } from "../core/faults.ts";
+import { Fault, FAULTS, exitCodeOf, outageOf } from "../core/faults.ts";
 import type { Log } from "../core/deps.ts";
 import type { RunbookSource } from "../core/runbook.ts";
 import { harmless, harmlessJson } from "../lib/harmless.ts";
@@ -172,7 +172,7 @@ async function unknownCommand(args: readonly string[]): Promise<Fault> {
 
 /** Reports an error, on stdout as JSON or on stderr as one line, and returns the exit code. */
 async function report(error: unknown, json: boolean): Promise<number> {
-  const fault = error instanceof Fault ? error : wantOf(error);
+  const fault = error instanceof Fault ? error : outageOf(error);
   // Messages often quote the input, which may be a secret in the wrong place. Without a free file descriptor nothing can
   // be loaded, and that message quotes nothing.
   const secrets = fault?.code === "too_many_files" ? null : await import("../lib/secrets.ts");

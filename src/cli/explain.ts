@@ -12,6 +12,7 @@ import { type Explanation, explainOutput } from "../run/inspect.ts";
 import { findEngine } from "../run/engine-setup.ts";
 import { type Context, paint } from "./context.ts";
 import { defineCommand, flag, JSON_FLAG, text, withValue } from "./define.ts";
+import { readable } from "./message.ts";
 
 export const command = defineCommand({
   name: "explain",
@@ -72,16 +73,16 @@ function readExitCode(value: string): number {
 function input(context: Context, file: string | undefined): AsyncIterable<Buffer> {
   if (file === undefined || file === "-") {
     if (context.terminal.stdin) context.log.info("reading from the terminal; end with Ctrl-D");
-    return process.stdin;
+    return readable(process.stdin, (why) => new Fault("usage", `Standard input cannot be read (${why}).`));
   }
+  const refuse = (why: string) => new Fault("usage", `${JSON.stringify(file)} cannot be read (${why}).`);
   try {
     if (!statSync(file).isFile()) throw new Fault("usage", `${JSON.stringify(file)} is not a file.`);
   } catch (error) {
     if (error instanceof Fault) throw error;
-    const why = errorCode(error) ?? "unknown";
-    throw new Fault("usage", `${JSON.stringify(file)} cannot be read (${why}).`);
+    throw refuse(errorCode(error) ?? "unknown");
   }
-  return createReadStream(file);
+  return readable(createReadStream(file), refuse);
 }
 
 function print(context: Context, engine: Engine, found: Explanation): void {

@@ -2,7 +2,7 @@
  * Reads the message from exactly one source, and rejects unusable ones.
  */
 import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";
-import { errorCode } from "../core/errno.ts";
+import { errorCode, isErrno } from "../core/errno.ts";
 import { Fault } from "../core/faults.ts";
 
 /** More than any model accepts, and small enough for memory. */
@@ -53,14 +53,7 @@ function readMessageFile(path: string): string {
   try {
     fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
   } catch (error) {
-    throw new Fault(
-      "message_invalid",
-      `The message file ${path} cannot be read (${errorCode(error) ?? "unknown error"}).`,
-      {
-        facts: { path },
-        cause: error,
-      },
-    );
+    throw unreadable(path, error);
   }
   try {
     const stat = fstatSync(fd);
@@ -70,9 +63,19 @@ function readMessageFile(path: string): string {
       });
     if (stat.size > MAX_BYTES) throw tooLong(`in ${path}`);
     return decode(readFileSync(fd), `in ${path}`);
+  } catch (error) {
+    throw error instanceof Fault ? error : unreadable(path, error);
   } finally {
     closeSync(fd);
   }
+}
+
+function unreadable(path: string, error: unknown): Fault {
+  const why = errorCode(error) ?? "unknown error";
+  return new Fault("message_invalid", `The message file ${path} cannot be read (${why}).`, {
+    facts: { path },
+    cause: error,
+  });
 }
 
 async function readStdin(): Promise<Buffer> {
@@ -80,13 +83,28 @@ async function readStdin(): Promise<Buffer> {
     throw new Fault("usage", "--stdin reads the message from a pipe or a file, and stdin is a terminal.");
   const chunks: Buffer[] = [];
   let size = 0;
-  for await (const chunk of process.stdin) {
-    const bytes = Buffer.from(chunk as Buffer);
+  const refuse = (why: string) =>
+    new Fault("message_invalid", `The message on stdin cannot be read (${why}).`);
+  for await (const bytes of readable(process.stdin, refuse)) {
     size += bytes.length;
     if (size > MAX_BYTES) throw tooLong("on stdin");
     chunks.push(bytes);
   }
   return Buffer.concat(chunks);
+}
+
+/** The chunks of a stream; an error of a read becomes the given fault. For stdin, a directory is such an error: Node calls it empty. */
+export async function* readable(
+  stream: AsyncIterable<unknown>,
+  refuse: (why: string) => Fault,
+): AsyncGenerator<Buffer> {
+  try {
+    if (stream === process.stdin && fstatSync(0).isDirectory()) throw refuse("it is a directory");
+    for await (const chunk of stream) yield Buffer.from(chunk as Buffer);
+  } catch (error) {
+    if (error instanceof Fault || !isErrno(error)) throw error;
+    throw refuse(error.code);
+  }
 }
 
 function decode(bytes: Buffer, where: string): string {

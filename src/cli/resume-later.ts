@@ -55,11 +55,14 @@ async function resetOf(deps: Deps, { runId, handle }: RunRecord): Promise<number
   const last = (await deps.store.listAttempts(runId)).at(-1);
   const trouble = last?.outcome?.trouble;
   const atMs = Date.parse(trouble?.resetsAt ?? "");
-  if (!Number.isNaN(atMs)) return Math.max(atMs, deps.clock.now());
+  const nowMs = deps.clock.now();
+  if (!Number.isNaN(atMs) && atMs <= nowMs + YEAR_MS) return Math.max(atMs, nowMs);
   const isLimit = trouble?.kind === "rate_limited" || trouble?.kind === "quota";
-  const what = isLimit
-    ? `The last attempt of run ${handle} hit a limit, but the engine did not say when it ends.`
-    : `The last attempt of run ${handle} hit no limit.`;
+  const what = !Number.isNaN(atMs)
+    ? `The limit of run ${handle} ends more than a year from now, as the engine says (${trouble?.resetsAt ?? ""}).`
+    : isLimit
+      ? `The last attempt of run ${handle} hit a limit, but the engine did not say when it ends.`
+      : `The last attempt of run ${handle} hit no limit.`;
   throw new Fault("usage", `${what} Name a time: reprise resume ${handle} --at 07:30 "…"`, {
     facts: { handle },
   });

@@ -10,6 +10,7 @@ import { cancelScheduled, isOpen, listScheduled, setDamagedAside } from "../sche
 import { findDaemon } from "../supervisor/daemon-client.ts";
 import type { Context } from "./context.ts";
 import { type CommandGroup, defineCommand, flag, JSON_FLAG, RUN_HANDLE } from "./define.ts";
+import { failedOf } from "./scheduled-lines.ts";
 import { labelled, printTable, widthLimit } from "./words.ts";
 
 export const command: CommandGroup = {
@@ -31,13 +32,15 @@ const NOT_RUNNING = "The daemon is not running, so nothing will be resumed. Star
 
 const list = defineCommand({
   name: "scheduled list",
-  summary: "List scheduled resumes, the next one first.",
+  summary: "List scheduled resumes, the next one first, and failed ones until the run is resumed.",
   options: { all: flag("include finished resumes"), json: JSON_FLAG },
   examples: ["reprise scheduled", "reprise scheduled list --all --json"],
   run: async ({ options, reply }, context) => {
     const deps = await context.open({ cwd: null });
     const found = await listScheduled(deps.state, (text) => context.log.warn(text));
-    const scheduled = options.all === true ? found : found.filter(isOpen);
+    const failed = await failedOf(deps, found);
+    const scheduled =
+      options.all === true ? found : found.filter((one) => isOpen(one) || failed.includes(one));
     await using daemon = scheduled.some(isOpen) ? await findDaemon(deps) : null;
     const isUnattended = daemon === null && scheduled.some(isOpen);
     const ends = await endsOf(deps, scheduled);
@@ -45,11 +48,16 @@ const list = defineCommand({
       if (scheduled.length === 0)
         context.print('Nothing is scheduled. Schedule a resume: reprise resume HANDLE --at 07:30 "go on"');
       else printScheduled(context, scheduled, ends, deps.clock.now());
+      for (const one of failed) context.print(failedHint(one));
       if (isUnattended) context.log.warn(NOT_RUNNING);
     });
     return 0;
   },
 });
+
+function failedHint({ handle }: ScheduledResume): string {
+  return `${handle} was not resumed. Resume it now: reprise resume ${handle} "…"   Forget it: reprise scheduled cancel ${handle}`;
+}
 
 /** The results of started attempts that have ended, by the id of the scheduled resume. */
 async function endsOf(
@@ -83,7 +91,7 @@ function printScheduled(
   printTable(context, wrapTable([header, ...rows], widthLimit(context.terminal)));
   for (const one of scheduled) {
     if (one.reason === null) continue;
-    for (const line of labelled(context.terminal, `${one.handle}: `, harmlessLine(one.reason, 500)))
+    for (const line of labelled(context.terminal, `${one.handle}: `, harmlessLine(one.reason, 1_000)))
       context.print(line);
   }
 }
@@ -97,7 +105,8 @@ function whenOf({ dueAt, lateMs, state }: ScheduledResume, nowMs: number): strin
 
 const cancel = defineCommand({
   name: "scheduled cancel",
-  summary: "Cancel the scheduled resume of a run. A resume that has already started continues.",
+  summary:
+    "Cancel the scheduled resume of a run, or forget a failed one. A resume that has already started continues.",
   args: { handle: RUN_HANDLE },
   options: { json: JSON_FLAG },
   examples: ["reprise scheduled cancel 1a2b3c4d"],

@@ -21,7 +21,7 @@ import { type Context, paint } from "./context.ts";
 import { defineCommand, flag, RUN_HANDLE, attemptNumber } from "./define.ts";
 import { sumOf } from "./issues-totals.ts";
 import { isFromStore, lastWordsOf, noConversation, UNNAMED, usedText, withEngineOf } from "./summary.ts";
-import { openScheduled, scheduledText } from "./scheduled-lines.ts";
+import { failedScheduled, failedText, openScheduled, scheduledText } from "./scheduled-lines.ts";
 import { age, hanging, hangingPath, paintState, resetText, resumeAtReset, unbroken } from "./words.ts";
 
 export const command = defineCommand({
@@ -43,6 +43,7 @@ export const command = defineCommand({
     const offering = await withEngineOf(context, deps, found.run);
     const attempts = chosen(found, options.attempt);
     const scheduled = (await openScheduled(deps)).get(found.run.runId) ?? null;
+    const failed = scheduled === null ? await failedScheduled(deps, found.run.runId) : null;
     if (options.json === true) {
       const { why, next: typed } = await offerFor(offering, found.run);
       context.printJson({
@@ -57,6 +58,7 @@ export const command = defineCommand({
         next: typed,
         escrowState: found.escrow,
         scheduled,
+        scheduleFailed: failed,
         history: attempts.map(({ n, record, receipt }) => ({ n, ...record, receipt })),
         warnings: found.warnings,
       });
@@ -74,6 +76,7 @@ export const command = defineCommand({
     context.print("");
     const line = lineIn(context);
     line("scheduled", scheduled === null ? null : scheduledText(scheduled, nowMs));
+    line("scheduled", failed === null ? null : failedText(failed, nowMs));
     line("next", next(found, offer, scheduled === null ? nowMs : null));
     return 0;
   },
@@ -267,8 +270,14 @@ export function proofOf(receipt: Receipt, attempt: AttemptRecord): readonly stri
       ? `proof: a copy of ${asked}, which the engine's store has under the new id ${reported ?? "nothing"}`
       : verdict(receipt, asked, reported),
   ];
+  const { restoredCopy: copy } = receipt;
   if (receipt.restoredFromEscrow)
-    lines.push(["Reprise restored the run's copy of it first", ...(receipt.lacks ?? [])].join("; "));
+    lines.push(
+      [
+        `Reprise restored the run's copy of it first${copy === undefined ? "" : ` (copy ${copy.id}, made ${copy.takenAt})`}`,
+        ...(receipt.lacks ?? []),
+      ].join("; "),
+    );
   for (const [what, options] of Object.entries(receipt.options)) {
     if (options.length > 0) lines.push(`options ${what}: ${harmlessLine(options.join("  "), 400)}`);
   }

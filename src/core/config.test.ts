@@ -143,7 +143,14 @@ const refused: Record<string, [text: string, message: string]> = {
     "escrow = 8\nescrow = 9",
     "c.toml, line 2, column 1: trying to redefine an already defined table or value.",
   ],
-  __proto__: ["[__proto__]\nx = 1", "c.toml, line 1, column 2: document contains an unsafe property."],
+  __proto__: [
+    "[__proto__]\nx = 1",
+    "c.toml, line 1, column 2: no key can be `constructor` or `__proto__`; choose another name.",
+  ],
+  "a reserved name of an engine": [
+    "[engines.constructor]\nprogram = 1",
+    "c.toml, line 1, column 2: no key can be `constructor` or `__proto__`; choose another name.",
+  ],
   "an integer beyond 2^53": [
     "escrow = 9007199254740993",
     "c.toml, line 1, column 10: integer value cannot be represented losslessly.",

@@ -162,6 +162,9 @@ export function projectPowers(config: ConfigFile): string[] {
   return [...engines, ...gate, ...access];
 }
 
+/** JavaScript gives these names a meaning of their own, also for an engine, a variable or a model. */
+const RESERVED = "no key can be `constructor` or `__proto__`; choose another name";
+
 function parseToml(text: string, file: string): Readonly<Record<string, unknown>> {
   const refuse = (why: string): never => {
     throw new Fault("config_invalid", `${file} ${why}`, { facts: { file } });
@@ -175,7 +178,8 @@ function parseToml(text: string, file: string): Readonly<Record<string, unknown>
   } catch (error) {
     if (!(error instanceof TomlError)) throw error;
     const [first = ""] = error.message.split("\n");
-    const why = first.replace("Invalid TOML document: ", "");
+    const isReserved = first.endsWith("document contains an unsafe property");
+    const why = isReserved ? RESERVED : first.replace("Invalid TOML document: ", "");
     throw new Fault("config_invalid", `${file}, line ${error.line}, column ${error.column}: ${why}.`, {
       facts: { file, line: error.line, column: error.column },
       cause: error,

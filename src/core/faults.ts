@@ -221,10 +221,27 @@ export function unlessFault<T, F>(work: () => T, fallback: F): T | F {
   }
 }
 
-/** Any error that is neither a `Fault` nor a lack of a system resource is our bug: exit 70 (EX_SOFTWARE). */
+/** Any error that is neither a `Fault` nor a failure of the system is our bug: exit 70 (EX_SOFTWARE). */
 export function exitCodeOf(error: unknown): number {
-  const fault = error instanceof Fault ? error : wantOf(error);
+  const fault = error instanceof Fault ? error : outageOf(error);
   return fault === null ? 70 : FAULTS[fault.code].exit;
+}
+
+/** Codes of a bad disk, or of a network file system that is gone. */
+const DEVICE_CODES: ReadonlySet<string> = new Set(["EIO", "ESTALE", "EREMOTEIO", "ENXIO", "ENODEV"]);
+
+/** A failure of the system that no caller has reported as its own fault. Null: some other error. */
+export function outageOf(error: unknown): Fault | null {
+  const want = wantOf(error);
+  const code = errorCode(error);
+  if (want !== null || code === null || !DEVICE_CODES.has(code) || !("syscall" in (error as Error)))
+    return want;
+  const { syscall, path } = error as NodeJS.ErrnoException;
+  const what = path === undefined ? "a file" : path;
+  return new Fault("storage_failed", `The system could not access ${what} (${syscall ?? "call"}: ${code}).`, {
+    facts: { errno: code, ...(path === undefined ? {} : { path }) },
+    cause: error,
+  });
 }
 
 /**

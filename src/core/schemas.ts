@@ -291,6 +291,8 @@ export const receiptSchema = z.object({
   cwd: z.string(),
   engineVersion: z.string().nullable(),
   restoredFromEscrow: z.boolean(),
+  /** The copy that was restored: the beginning of its id, and when it was made. Absent: none, or an earlier version wrote it. */
+  restoredCopy: z.exactOptional(z.object({ id: z.string(), takenAt: time })),
   /** Text that the conversation had and the restored copy lacks, one sentence each. Absent: none is known. */
   lacks: z.exactOptional(texts),
   options: z.object({ kept: texts, dropped: texts, rewritten: texts }),

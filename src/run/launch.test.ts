@@ -393,8 +393,8 @@ test("a refusal tells a supervised agent's user to change the supervisor's envir
   );
   const env = { GEMINI_SANDBOX: "false" };
   const faults = [
-    () => recordedEnv(run, {}, [], true),
-    () => assertSameRights(engine, run, { env, supervised: true }),
+    () => recordedEnv(run, {}, [], "agent"),
+    () => assertSameRights(engine, run, { env, supervised: "agent" }),
   ].map((act) => {
     try {
       return act();

@@ -15,7 +15,7 @@ import type { Command, Engine } from "../engines/engine.ts";
 import { isGuarded, namedPaths, secretsAt } from "../engines/engines.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { isSecretName, MIN_KNOWN, type Redact, redactor, urlPasswords } from "../lib/secrets.ts";
-import { inSupervisor } from "./resume/plan.ts";
+import { type DaemonWork, inSupervisor } from "./resume/plan.ts";
 
 /** Hides the values of all secret-named variables, passwords of URLs in others, and everything that looks like a secret by itself. */
 export function redactorFor(env: Env, given: readonly (readonly [string, string])[]): Redact {
@@ -106,7 +106,7 @@ export function recordedEnv(
   run: RunRecord,
   env: Env,
   given: readonly (readonly [string, string])[],
-  supervised?: true,
+  supervised?: DaemonWork,
 ): readonly (readonly [string, string])[] {
   const fresh = new Map(given);
   const values: [string, string][] = [];
@@ -117,8 +117,8 @@ export function recordedEnv(
       throw new Fault(
         "option_unkept",
         `Run ${run.handle} was started with the variable ${name}, a secret that Reprise does not store. ` +
-          (supervised === true
-            ? inSupervisor(run, `set ${name}`)
+          (supervised !== undefined
+            ? inSupervisor(run, supervised, `set ${name}`)
             : `Set it in the environment or give it again: --env ${name}=…`),
         { facts: { handle: run.handle, variable: name } },
       );
@@ -165,7 +165,7 @@ export interface LaterEnv {
   /** The user says that files with rules may differ. */
   readonly allowFiles?: true;
   /** It is the supervisor's own. */
-  readonly supervised?: true;
+  readonly supervised?: DaemonWork;
 }
 
 /** Variables and files affect what an engine may do, so a resume must see them as the first start did (I12). */
@@ -184,8 +184,8 @@ export function assertSameRights(engine: Engine, run: RunRecord, later: LaterEnv
     throw new Fault(
       "would_widen",
       `The variable ${name} ${controls} what ${engine.title} may do, and it ${was} when run ${run.handle} was started. ` +
-        (supervised === true
-          ? inSupervisor(run, began.has(name) ? `set ${name} as it was` : `unset ${name}`)
+        (supervised !== undefined
+          ? inSupervisor(run, supervised, began.has(name) ? `set ${name} as it was` : `unset ${name}`)
           : `Put it back as it was, then resume again; or ${way}.`),
       { facts: { handle: run.handle, variable: name } },
     );
@@ -251,7 +251,7 @@ function assertSameFiles(engine: Engine, { handle, launch }: RunRecord, later: L
       : sha256.startsWith("uncomparable")
         ? "cannot be compared with its state when run"
         : "has changed since run";
-  const accept = later.supervised === true ? "" : "; or give --allow-files if the change is yours";
+  const accept = later.supervised !== undefined ? "" : "; or give --allow-files if the change is yours";
   throw new Fault(
     "would_widen",
     `${harmlessLine(path, MOST_CHARACTERS)} controls what ${engine.title} may do (${by}) and ${what} ${handle} started. ` +
@@ -275,8 +275,8 @@ export function assertSameFolders(
   throw new Fault(
     "would_widen",
     `${engine.title} lets its agent write to the folder in ${name}, and that was another one when run ${run.handle} was started, or a link leads elsewhere now. ` +
-      (supervised === true
-        ? inSupervisor(run, `unset ${name} or set it as it was`)
+      (supervised !== undefined
+        ? inSupervisor(run, supervised, `unset ${name} or set it as it was`)
         : `Unset ${name} or put it back as it was, then resume again; or give --allow-env to let the agent write there.`),
     { facts: { handle: run.handle, variable: name } },
   );

@@ -196,7 +196,7 @@ export function requestOf(record: Omit<ScheduledResume, "state">): ResumeRequest
     mode,
     limits,
     terminal: null,
-    supervised: true,
+    supervised: "schedule",
     scheduled: id,
   };
 }

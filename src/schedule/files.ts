@@ -14,6 +14,10 @@ const directoryOf = (state: Pick<StateDir, "root">) => join(state.root, "schedul
 export const isOpen = ({ state }: Pick<ScheduledResume, "state">): boolean =>
   state === "waiting" || state === "starting";
 
+/** It ended without an attempt that counts as it. */
+export const isFailed = ({ state }: Pick<ScheduledResume, "state">): boolean =>
+  state === "failed" || state === "unsure";
+
 /** All of them, the first due first. A damaged file is a warning. */
 export async function listScheduled(
   state: Pick<StateDir, "root">,

@@ -10,7 +10,7 @@ import { redactorFor, storableArgs, findEngine } from "../run/engine-setup.ts";
 import { dryRun, liveOwner } from "../run/inspect.ts";
 import type { Deps } from "../run/run.ts";
 import { requestOf } from "./carry-out.ts";
-import { changeScheduled, isOpen } from "./files.ts";
+import { changeScheduled, isFailed, isOpen } from "./files.ts";
 
 export { Schedule } from "./carry-out.ts";
 export { isOpen, listScheduled, setDamagedAside } from "./files.ts";
@@ -53,11 +53,11 @@ export async function scheduleResume(
   return stored;
 }
 
-/** Faults: nothing is scheduled, or it is starting. */
+/** A failed one is cancelled as well: then no command names it any more. Faults: nothing is scheduled, or it is starting. */
 export async function cancelScheduled(deps: Deps, run: RunRecord): Promise<ScheduledResume> {
   const { handle } = run;
   const stored = await changeScheduled(deps.state, run.runId, (now) => {
-    if (now === null || !isOpen(now))
+    if (now === null || !(isOpen(now) || isFailed(now)))
       throw new Fault("usage", `Run ${handle} has no scheduled resume. Run: reprise scheduled`, {
         facts: { handle },
       });

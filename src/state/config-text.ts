@@ -1,7 +1,7 @@
 /** Where the config files are, and their text. */
 import { closeSync, existsSync, fstatSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { isErrno } from "../core/errno.ts";
+import { errorCode, isErrno } from "../core/errno.ts";
 import type { Env } from "../core/deps.ts";
 import { Fault, wantOf } from "../core/faults.ts";
 import { openToRead } from "./files.ts";
@@ -31,12 +31,7 @@ export function readConfigText(file: string): string | null {
     fd = openToRead(file, "follow");
   } catch (error) {
     if (isErrno(error, "ENOENT", "ENOTDIR")) return null;
-    const want = wantOf(error);
-    if (want !== null) throw want;
-    throw new Fault("config_invalid", `The config file ${file} cannot be read.`, {
-      facts: { file },
-      cause: error,
-    });
+    throw unreadable(file, error);
   }
   try {
     const stat = fstatSync(fd);
@@ -47,7 +42,18 @@ export function readConfigText(file: string): string | null {
     if (stat.size > MAX_CONFIG)
       throw new Fault("config_invalid", `The config file ${file} is larger than 1 MiB.`, { facts: { file } });
     return readFileSync(fd, "utf8");
+  } catch (error) {
+    throw error instanceof Fault ? error : unreadable(file, error);
   } finally {
     closeSync(fd);
   }
+}
+
+function unreadable(file: string, error: unknown): Fault {
+  const why = errorCode(error) ?? "unknown error";
+  const fault = new Fault("config_invalid", `The config file ${file} cannot be read (${why}).`, {
+    facts: { file },
+    cause: error,
+  });
+  return wantOf(error) ?? fault;
 }

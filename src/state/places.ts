@@ -139,6 +139,9 @@ export function readSmallText(path: string | Buffer, encoding: "utf8" | "latin1"
     if (!stat.isFile() || stat.size > MAX_SMALL) return null;
     const bytes = Buffer.alloc(stat.size);
     return bytes.toString(encoding, 0, readSync(fd, bytes, 0, bytes.length, 0));
+  } catch (error) {
+    if (isErrno(error)) return null;
+    throw error;
   } finally {
     closeSync(fd);
   }

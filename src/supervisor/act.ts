@@ -351,7 +351,7 @@ function requestFor(
     ...RESUME_DEFAULTS,
     selector: runId,
     ...wish,
-    supervised: true,
+    supervised: "agent",
     ...(definition.mode === "interactive" ? { ui: true } : {}),
   };
 }

@@ -223,7 +223,11 @@ function readAll(fd: number, shown: string, maxBytes: number): Buffer {
   const stats = fstatSync(fd);
   if (!stats.isFile()) throw invalid(shown, "it is not a regular file");
   if (stats.size > maxBytes) throw invalid(shown, `it has ${stats.size} bytes, more than ${maxBytes}`);
-  return readFrom(fd, 0);
+  try {
+    return readFrom(fd, 0);
+  } catch (error) {
+    throw storageFault(error, "read", shown);
+  }
 }
 
 function readFrom(fd: number, from: number): Buffer {

@@ -20,7 +20,7 @@ import { ownsAttempt } from "./ledger.ts";
 import type { Limits } from "./liveness.ts";
 import { exitCodeFor } from "./outcome.ts";
 import { offerFor, type ParentOffer, parentOffer, type ResumeOffer } from "../resume/resumable.ts";
-import { receiptFor } from "./receipt.ts";
+import { receiptFor, type RestoredCopy } from "./receipt.ts";
 
 export interface AttemptOptions {
   readonly mode: Mode | "auto";
@@ -49,8 +49,8 @@ const UNSEEN = { cols: 120, rows: 40 };
 
 interface Continues {
   readonly session: string;
-  /** Reprise restored the run's copy of it first. */
-  readonly restored: boolean;
+  /** The copy of it that Reprise restored first. Null: none. */
+  readonly restored: RestoredCopy | null;
   /** Missing parts of the conversation in that copy, one sentence each. */
   readonly lacks: readonly string[];
 }
@@ -132,7 +132,9 @@ function jobOf(deps: Deps, plan: AttemptPlan, redact: Redact): Job {
     diagnostics: [...(command.warnings ?? []), ...settings.notes],
     continues: plan.continues?.session ?? null,
     ...(plan.scheduled === undefined ? {} : { scheduled: plan.scheduled }),
-    ...(plan.continues?.restored === true ? { restored: { lacks: plan.continues.lacks } } : {}),
+    ...(plan.continues === null || plan.continues.restored === null
+      ? {}
+      : { restored: { lacks: plan.continues.lacks } }),
     onSession: async (session) => {
       await hold.holdSession(run, session);
       await hold.releaseChoice(run);

@@ -3,10 +3,12 @@ import type { AttemptKind, Receipt } from "../../core/records.ts";
 import type { Command } from "../../engines/engine.ts";
 import type { AttemptEnd } from "./job.ts";
 
+export type RestoredCopy = NonNullable<Receipt["restoredCopy"]>;
+
 interface Continued {
   readonly kind: AttemptKind;
   readonly command: Command;
-  readonly continues: { readonly session: string; readonly restored: boolean };
+  readonly continues: { readonly session: string; readonly restored: RestoredCopy | null };
   readonly at: string;
 }
 
@@ -24,7 +26,8 @@ export function receiptFor(end: AttemptEnd, continued: Continued): Receipt {
     verified: proofOf(end, continued.kind, session),
     cwd: attempt.cwd,
     engineVersion: attempt.engineVersion,
-    restoredFromEscrow: restored,
+    restoredFromEscrow: restored !== null,
+    ...(restored === null ? {} : { restoredCopy: restored }),
     ...(lacks.length === 0 ? {} : { lacks }),
     options: continued.command.options,
     at: continued.at,

@@ -132,11 +132,20 @@ async function wordsAfter(
 }
 
 /** Whether this copy holds everything in an earlier one. In doubt: no. */
-export async function holdsAll(
+export function holdsAll(engine: Engine, run: RunRecord, copy: Escrow, earlier: Escrow): Promise<boolean> {
+  return holdsAllOf(engine, { run, copy }, { run, copy: earlier });
+}
+
+interface RunCopy {
+  readonly run: RunRecord;
+  readonly copy: Escrow;
+}
+
+/** The same for copies of two runs. */
+export async function holdsAllOf(
   engine: Engine,
-  run: RunRecord,
-  copy: Escrow,
-  earlier: Escrow,
+  { run, copy }: RunCopy,
+  { run: whose, copy: earlier }: RunCopy,
 ): Promise<boolean> {
   if (earlier.session !== copy.session) return false;
   const [before, after] = [earlier.files[0], copy.files[0]];
@@ -144,7 +153,7 @@ export async function holdsAll(
   if (after === undefined) return false;
   if (before.restoreTo === null) {
     if (before.sha256 === after.sha256) return true;
-    const missing = differenceOf(wordsOf(engine, run, before), wordsOf(engine, run, after));
+    const missing = differenceOf(wordsOf(engine, whose, before), wordsOf(engine, run, after));
     return missing !== null && isNothing(missing);
   }
   for (const [at, file] of earlier.files.entries()) {

@@ -1,5 +1,6 @@
 /** The options of a resume, and their defaults for programs. */
 import type { AttemptRequest } from "../../engines/engine.ts";
+import type { DaemonWork } from "./plan.ts";
 
 export interface ResumeOptions {
   readonly want: "resume" | "fork" | "fresh";
@@ -25,7 +26,7 @@ export interface ResumeOptions {
   /** Files that affect the run's rights may differ from those of the start. */
   readonly allowFiles?: true;
   /** The daemon resumes, in the daemon's environment. */
-  readonly supervised?: true;
+  readonly supervised?: DaemonWork;
   /** The id of the scheduled resume that asks for this attempt. Absent: a person or a program asks now. */
   readonly scheduled?: string;
   readonly hasTerminal: boolean;

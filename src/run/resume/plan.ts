@@ -20,7 +20,7 @@ export interface ResumeFacts {
   /** The engine home that an attempt would use now. */
   readonly home: string | null;
   /** The daemon resumes, in the daemon's environment. */
-  readonly supervised?: true;
+  readonly supervised?: DaemonWork;
   /** The run's sessions, newest first, with their state in the engine's store. */
   readonly known: readonly KnownSession[];
   /** The run's newest id, if none of its ids fits the engine's current format. */
@@ -35,11 +35,28 @@ export interface ResumeFacts {
   readonly copyDamage?: string;
   /** Why earlier copies with text that the session lacks cannot be restored. Absent: no such copies. */
   readonly stuck?: readonly { readonly session: string; readonly why: string }[];
+  /** Copies of other runs with something that no usable copy of this run has. Absent: none. */
+  readonly elsewhere?: readonly OtherCopy[];
+  /** The user named the copy to restore. */
+  readonly chosen?: true;
   readonly want: "resume" | "fork" | "fresh";
   /** The session that the user asked for. Absent: the newest of `known` with a message. */
   readonly session?: string;
   /** The user's decision about a session that is damaged, or shorter than the run's copy. */
   readonly damage: "refuse" | "restore" | "ignore";
+}
+
+/** Another run's copy of one of the sessions. */
+export interface OtherCopy {
+  readonly session: string;
+  readonly handle: string;
+  readonly takenAt: string;
+  /** The id that `--copy` of that run takes. Absent: a plain resume of that run restores it. */
+  readonly copy?: string;
+  /** The id of the copy of this run. Null: none that is whole. */
+  readonly own: string | null;
+  /** It holds everything in that copy. */
+  readonly holdsOwn: boolean;
 }
 
 export interface KnownSession {
@@ -97,6 +114,8 @@ export interface ResumeRefusal {
   /** Options of `resume` that help, each with its effect. */
   readonly ways: readonly { readonly option: WayOption; readonly does: string }[];
   readonly facts: FaultFacts;
+  /** The command that leads to the conversation in another run. */
+  readonly next?: string;
 }
 
 /** Neither the engine nor the run has the conversation. */
@@ -104,7 +123,7 @@ export function isGone({ code }: Pick<ResumeRefusal, "code">): boolean {
   return code === "session_lost" || code === "session_unknown";
 }
 
-type WayOption = "--restore-copy" | "--ignore-copy" | `--session ${string}`;
+type WayOption = "--restore-copy" | "--ignore-copy" | `--session ${string}` | `--copy ${string}`;
 
 /** The resume command for the same session, with `--fork` if a fork was asked for. `…` stands for the message. */
 export function resumeCommand(
@@ -159,6 +178,9 @@ export function planResume(facts: ResumeFacts): ResumeDecision {
       if (restored !== null) return { ...going, ...restored };
       throw nothingToRestore(facts, session);
     }
+    const other = facts.elsewhere?.find((one) => one.session === session.id);
+    const mayRestore = facts.chosen !== true && (facts.damage !== "ignore" || session.state !== "torn");
+    if (other !== undefined && mayRestore) return inOtherRun(facts, session, other);
     if (session.state === "absent" && restored !== null) return { ...going, ...restored };
     if (session.state === "torn" || session.damaged === true) {
       if (facts.damage === "restore" && restored !== null) return { ...going, ...restored };
@@ -222,15 +244,28 @@ function assertPlace(facts: ResumeFacts): void {
   throw new Fault(
     "engine_home_missing",
     `The engine home of run ${run.handle} is ${run.engineHome}, but ${facts.engine.title} would now use ${now}. ` +
-      (facts.supervised === true
-        ? inSupervisor(run, "set the environment as it was at the start")
+      (facts.supervised !== undefined
+        ? inSupervisor(run, facts.supervised, "set the environment as it was at the start")
         : "Set the environment as it was at the start, then resume again."),
     { facts: { handle: run.handle, recorded: run.engineHome, now } },
   );
 }
 
+/** What the daemon resumes: a supervised agent, or any run at a set time. */
+export type DaemonWork = "agent" | "schedule";
+
 /** Advice about the daemon's environment, which no command of the user has. */
-export function inSupervisor({ handle }: Pick<RunRecord, "handle">, change: string): string {
+export function inSupervisor(
+  { handle }: Pick<RunRecord, "handle">,
+  work: DaemonWork,
+  change: string,
+): string {
+  if (work === "schedule")
+    return (
+      "The daemon starts a scheduled resume, in the daemon's own environment. " +
+      `Run \`reprise daemon stop\`, ${change}, then schedule it again, which starts the daemon: \`reprise resume ${handle} --at TIME "…"\`. ` +
+      `Or resume it now, in your own environment: \`reprise resume ${handle} "…"\`.`
+    );
   return (
     "The supervisor starts later attempts of an agent, in the supervisor's own environment. " +
     `Run \`reprise daemon stop\`, ${change}, run \`reprise daemon start\`, then \`reprise agent resume ${handle}\`.`
@@ -351,6 +386,37 @@ function damaged(facts: ResumeFacts, session: KnownSession, hasCopy: boolean): R
   const ways = [...(hasCopy ? [restore] : []), ...(session.state === "torn" ? [ignore] : [])];
   const known = { session: session.id, ways: ways.map(({ option }) => option) };
   return { do: "refuse", code: "session_damaged", why, ways, facts: known };
+}
+
+/** Reprise restores no copy while another run has more of the conversation: the user would continue the shorter one. */
+function inOtherRun(facts: ResumeFacts, session: KnownSession, other: OtherCopy): ResumeRefusal {
+  const { engine, want } = facts;
+  const { id, state, note } = session;
+  const { own } = other;
+  const what =
+    state === "torn"
+      ? `${engine.title}'s session ${id} lacks a part that copies of it have (${note})`
+      : `${engine.title} ${state === "absent" ? "does not have" : "cannot read"} session ${id} (${note})`;
+  const more =
+    own === null
+      ? ""
+      : other.holdsOwn
+        ? ", longer than the copy of this run"
+        : ", with text that the copy of this run lacks";
+  const ways = [
+    ...(own === null
+      ? []
+      : [{ option: `--copy ${own}`, does: "restores the copy of this run, without the rest" } as const]),
+    ...(state === "torn" ? [{ option: "--ignore-copy", does: "continues with the rest" } as const] : []),
+  ];
+  const next = resumeCommand(
+    other.handle,
+    { want, session: other.copy === undefined ? undefined : id },
+    ...(other.copy === undefined ? [] : ["--copy", other.copy]),
+  );
+  const why = `${what}, and run ${other.handle} has a copy of it${more} (made ${other.takenAt})`;
+  const known = { session: id, other: other.handle, ways: [next, ...ways.map(({ option }) => option)] };
+  return { do: "refuse", code: "session_damaged", why, ways, facts: known, next };
 }
 
 /** A person must decide how the session continues, so no program starts a new conversation instead. */

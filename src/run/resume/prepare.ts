@@ -67,7 +67,7 @@ export async function prepareResume(
   assertSameRights(engine, recorded, later);
   const refusal = await refusalFor(deps, engine, recorded, wish);
   const run = refusal === null ? recorded : anewIn(setup, recorded, wish);
-  const seen = await prospect(engine, run, { ...wish, home: setup.home });
+  const seen = await prospect(deps, engine, run, { ...wish, home: setup.home });
   const plan = await possible(deps, engine, run, seen);
   assertWorktree(engine, run, goesOn(seen.found, plan));
   if (plan.do === "continue") await assertNotOpenElsewhere(deps, engine, run, plan.session);
@@ -135,14 +135,22 @@ function warning(command: Command, more: readonly string[]): Command {
 async function missingIn(
   deps: Deps,
   run: RunRecord,
-  { found }: Prospect,
+  { found, facts }: Prospect,
   copy: Escrow | null,
 ): Promise<readonly string[]> {
   if (copy === null) return [];
+  const other = facts.elsewhere?.find(({ session }) => session === copy.session);
+  const there =
+    other === undefined
+      ? []
+      : [
+          `run ${other.handle} has a copy of the same session (made ${other.takenAt}) with text that this copy lacks`,
+        ];
   const located = found.find(({ known }) => known.id === copy.session)?.located;
-  if (located === undefined) return [];
+  if (located === undefined) return there;
   const attempts = await deps.store.listAttempts(run.runId);
-  return lacking(findEngine(deps, run.agentName), run, copy, { located, attempts });
+  const own = await lacking(findEngine(deps, run.agentName), run, copy, { located, attempts });
+  return [...own, ...there];
 }
 
 /** A run that begins only now may begin with an option that forbids its resume. */

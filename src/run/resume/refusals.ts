@@ -20,7 +20,9 @@ import {
   adoptCommand,
   type ResumeDecision,
   isGone,
+  type KnownSession,
   misfitFault,
+  type OtherCopy,
   type ResumePlan,
   planResume,
   type ResumeRefusal,
@@ -121,6 +123,7 @@ export interface Prospect {
 
 /** What the engine's store and the run's copies allow. */
 export async function prospect(
+  deps: Deps,
   engine: Engine,
   run: RunRecord,
   wish: Pick<ResumeOptions, "want" | "damage" | "session" | "copy" | "supervised"> & {
@@ -138,6 +141,7 @@ export async function prospect(
     isThere && damage !== "restore"
       ? { escrow: null, kept: [] }
       : await usableCopies(engine, run, found, chosen);
+  const elsewhere = want === "fresh" ? [] : await inOtherRuns(deps, engine, run, { known, copies });
   const facts: ResumeFacts = {
     run,
     engine: {
@@ -148,17 +152,39 @@ export async function prospect(
     cwdExists: isDirectory(run.cwd),
     ...cwdNow(run),
     home,
-    ...(wish.supervised === true ? { supervised: true } : {}),
+    ...(wish.supervised === undefined ? {} : { supervised: wish.supervised }),
     known,
     ...(misfit === undefined ? {} : { misfit }),
     ...(chosen === null && wish.session === undefined && isUnnamed(run) ? { unnamed: true } : {}),
     ...copies,
     kept: copies.kept.map(({ session }) => session),
+    ...(elsewhere.length === 0 ? {} : { elsewhere }),
+    ...(chosen === null ? {} : { chosen: true }),
     want,
     damage,
     ...(wish.session === undefined ? {} : { session: known[0]?.id ?? wish.session }),
   };
   return { found, facts, decision: planResume(facts), copies };
+}
+
+/** A session that the engine has lost or cut short may be longer in the directory of another run. */
+async function inOtherRuns(
+  deps: Deps,
+  engine: Engine,
+  run: RunRecord,
+  { known, copies }: { readonly known: readonly KnownSession[]; readonly copies: CheckedCopies },
+): Promise<readonly OtherCopy[]> {
+  const ownOf = (id: string) =>
+    copies.escrow === id ? run.escrow : (copies.kept.findLast(({ session }) => session === id) ?? null);
+  const lost = known.filter(({ state }) => state !== "present" && state !== "unknown");
+  if (lost.length === 0) return [];
+  const { copiesElsewhere } = await import("../escrow/other-runs.ts");
+  return copiesElsewhere(
+    deps,
+    engine,
+    run,
+    lost.map(({ id }) => ({ session: id, own: ownOf(id) })),
+  );
 }
 
 function misfitOf({ session: { format } }: Engine, run: RunRecord): Pick<ResumeFacts, "misfit"> {
@@ -179,9 +205,13 @@ export interface Obstacle extends Pick<ResumeRefusal, "code" | "why" | "ways"> {
 }
 
 /** Why a plain resume would be refused, apart from the current environment. Null: it would not be. */
-export async function whatStandsInTheWay(engine: Engine, run: RunRecord): Promise<Obstacle | null> {
+export async function whatStandsInTheWay(
+  deps: Deps,
+  engine: Engine,
+  run: RunRecord,
+): Promise<Obstacle | null> {
   assertOwnWorkplace(run);
-  const { decision, found } = await prospect(engine, run, {
+  const { decision, found } = await prospect(deps, engine, run, {
     want: "resume",
     damage: "refuse",
     home: run.engineHome,
@@ -203,13 +233,14 @@ interface Else {
 
 function refused(
   asked: ResumeFacts,
-  { code, why, ways, facts }: ResumeRefusal,
+  { code, why, ways, facts, next }: ResumeRefusal,
   { again, anew }: Else,
 ): Fault {
   const { run } = asked;
   const { handle } = run;
   if (typeof asked.misfit === "string" && code === "config_invalid") return misfitFault(run, asked.misfit);
   const offered = ways.map(({ option, does }) => `\`${resumeCommand(handle, asked, option)}\` ${does}`);
+  if (next !== undefined) offered.unshift(`\`${next}\` continues it there, from that copy`);
   if (again !== null) offered.push(`\`${again}\` repeats the fork`);
   const begin =
     anew === null

@@ -109,8 +109,8 @@ async function optionTo(deps: Deps, run: RunRecord, session: string): Promise<st
   const engine = allEngines(deps).find(({ id }) => id === run.agentName);
   if (engine === undefined || !isDirectory(run.cwd) || (await barFor(deps, run)) !== null) return null;
   try {
-    if ((await sessionToContinue(engine, run)) === session) return "";
-    return (await sessionToContinue(engine, run, session)) === session ? ` --session ${session}` : null;
+    if ((await sessionToContinue(deps, engine, run)) === session) return "";
+    return (await sessionToContinue(deps, engine, run, session)) === session ? ` --session ${session}` : null;
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
     return null;
@@ -118,10 +118,15 @@ async function optionTo(deps: Deps, run: RunRecord, session: string): Promise<st
 }
 
 /** The session that a resume would continue, with or without `--session`. Null: it would be refused. */
-async function sessionToContinue(engine: Engine, run: RunRecord, session?: string): Promise<string | null> {
+async function sessionToContinue(
+  deps: Deps,
+  engine: Engine,
+  run: RunRecord,
+  session?: string,
+): Promise<string | null> {
   assertOwnWorkplace(run);
   const wish = { want: "resume", damage: "refuse", home: run.engineHome } as const;
-  const { decision } = await prospect(engine, run, session === undefined ? wish : { ...wish, session });
+  const { decision } = await prospect(deps, engine, run, session === undefined ? wish : { ...wish, session });
   return decision.do === "continue" ? decision.session : null;
 }
 
@@ -153,7 +158,7 @@ async function obstacleFor(deps: Deps, run: RunRecord): Promise<Obstacle | null>
     const refusal = await refusalOf(deps, engine, run);
     if (refusal !== null) return await refusedObstacle(engine, run, refusal);
     // After a crash, links may hold what no copy has.
-    return await whatStandsInTheWay(engine, await expectedEscrow(deps, run));
+    return await whatStandsInTheWay(deps, engine, await expectedEscrow(deps, run));
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
     return { why: error.message.replace(/\.$/, ""), code: error.code, ways: [], anew: null };

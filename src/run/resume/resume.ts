@@ -6,6 +6,8 @@ import { type AttemptOptions, type AttemptResult, makeAttempt } from "../attempt
 import type { Deps } from "../deps.ts";
 import { engineOf } from "../engine-setup.ts";
 import { leaveCopy, recoverEscrow } from "../escrow/escrow.ts";
+import { copyId } from "../escrow/copies.ts";
+import type { RestoredCopy } from "../attempt/receipt.ts";
 import { restoreEscrow } from "../escrow/restore.ts";
 import { assertAgentGone, assertAllRecorded, assertNoneUnknown, forgetLocks } from "../agent-locks.ts";
 import { assertKnownRecord } from "./refusals.ts";
@@ -15,7 +17,7 @@ import { finishWorktree } from "../isolate.ts";
 import { recordedEnv } from "../launch.ts";
 import { assertNoChoice, clearAfterDead, leaseRun, type RunLease } from "../leases.ts";
 import { forkedRun, newRunId, recordRun } from "../new-run.ts";
-import { prepareResume } from "./prepare.ts";
+import { type PreparedResume, prepareResume } from "./prepare.ts";
 import { assertRunDirectory } from "./resumable.ts";
 import { asItIsNow, recordEnd, selectRun } from "../select.ts";
 import { assertNobodyIn, endLeftBehind } from "../stop.ts";
@@ -60,7 +62,7 @@ export async function resumeRun(deps: Deps, request: ResumeRequest, watch: Watch
       env: recordedEnv(run, deps.env, request.env),
       continues:
         plan.do === "continue"
-          ? { session: plan.session, restored: plan.restore, lacks: prepared.lacks }
+          ? { session: plan.session, restored: restoredCopy(prepared), lacks: prepared.lacks }
           : null,
     });
   });
@@ -101,9 +103,15 @@ async function forkRun(
       request,
       native: request.native,
       env,
-      continues: { session: plan.session, restored: plan.restore, lacks: prepared.lacks },
+      continues: { session: plan.session, restored: restoredCopy(prepared), lacks: prepared.lacks },
     });
   });
+}
+
+/** For the receipt. Null: the engine had its session. */
+function restoredCopy({ plan, copy }: PreparedResume): RestoredCopy | null {
+  if (plan.do === "fresh" || !plan.restore || copy === null) return null;
+  return { id: copyId(copy).slice(0, 8), takenAt: copy.takenAt };
 }
 
 /** The current record of the run, after everything that a dead attempt left is cleared. The caller holds the lease. */
