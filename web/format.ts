@@ -83,8 +83,13 @@ export const isLive = ({ live, status }: Pick<RunRow, "live" | "status">): boole
   (status === "running" || status === "starting") && live !== false && live !== null && live !== undefined;
 
 /** What a live UI does, else the state of the run. */
-export const stateOf = (run: RunRow): string =>
-  (typeof run.live === "object" ? run.live?.state : undefined) ?? run.status;
+/** A run that a limit ended is limited, until the limit ends. */
+export function stateOf(run: RunRow): string {
+  const live = typeof run.live === "object" ? run.live?.state : undefined;
+  if (live !== undefined || run.status === "running" || (run.limit ?? null) === null)
+    return live ?? run.status;
+  return Date.parse(run.limit?.resetsAt ?? "") <= Date.now() ? "limit ended" : "limited";
+}
 
 export const isInteractive = (run: RunRow): boolean => run.interactive ?? run.launch?.interactive ?? false;
 

@@ -4,7 +4,6 @@ import { bytes, get, type Refusal } from "../api.ts";
 import { duration, plural } from "../format.ts";
 import { advance, framesAt, recordingOf, type TimingLine } from "../model/replay.ts";
 import { Button, Empty, Failure, Note, Skeleton } from "../parts/common.tsx";
-import { Icon } from "../parts/icons.tsx";
 import { resize, type Size, UNKNOWN_SIZE, useTerminal } from "../parts/terminal.tsx";
 import type { Attempt, Run } from "../types.ts";
 
@@ -69,15 +68,6 @@ export function Replay({ run, n }: { readonly run: Run; readonly n: number }) {
             </a>
           ))}
         </nav>
-        <span class="grow" />
-        <a
-          class="button is-plain"
-          href={`/api/v1/runs/${run.handle}/attempts/${n}/cast`}
-          download={`${run.handle}-${n}.cast`}
-        >
-          <Icon name="download" />
-          asciicast
-        </a>
       </div>
       {state.error === undefined ? null : <Failure error={state.error} />}
       {state.loaded === undefined && state.error === undefined ? <Skeleton rows={10} /> : null}
