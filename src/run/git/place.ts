@@ -5,7 +5,6 @@
 import { isUtf8 } from "node:buffer";
 import { dirname, join, relative, resolve, sep } from "node:path";
 import { readSmallText, realPath } from "../../state/places.ts";
-import { trashRoot } from "../../state/trash.ts";
 import { kindAt } from "../../state/tree.ts";
 import type { ToolResult } from "../../core/deps.ts";
 import { Fault } from "../../core/faults.ts";
@@ -33,7 +32,8 @@ export type RunAt = (at: string, args: readonly string[], options?: GitOptions) 
 /** False: a link leads from this directory of a run, or of a pipeline, to somewhere else. A directory that is gone leads nowhere. */
 export function isOwnPlace({ state }: Pick<Deps, "state">, path: string): boolean {
   const now = realPath(path);
-  return [state.runsRoot, trashRoot(state), join(state.root, "workspaces")].every((root) => {
+  const others = ["trash", "workspaces"].map((name) => join(state.root, name));
+  return [state.runsRoot, ...others].every((root) => {
     const real = realPath(root);
     const above = [root, real].find((one) => one !== null && path.startsWith(`${one}${sep}`));
     if (now === null || real === null || above === undefined || above === null) return true;
