@@ -1,5 +1,5 @@
 /** The dialog that starts a run: engine, folder, message, isolation, access. */
-import { useState } from "preact/hooks";
+import { useId, useState } from "preact/hooks";
 import { act, useGet } from "../api.ts";
 import { safeLine } from "../format.ts";
 import { Button, Dialog, Failure, useAction } from "../parts/common.tsx";
@@ -170,15 +170,21 @@ function Folder({
   readonly onInput: (value: string) => void;
 }) {
   return (
-    <label class="field-block">
-      <span>Folder</span>
-      <input list="cwds" required value={value} onInput={(event) => onInput(event.currentTarget.value)} />
-      <datalist id="cwds">
+    <div class="field-block">
+      <label for="folder">Folder</label>
+      <input
+        id="folder"
+        list="folders"
+        required
+        value={value}
+        onInput={(event) => onInput(event.currentTarget.value)}
+      />
+      <datalist id="folders">
         {known.map((folder) => (
           <option key={folder} value={folder} />
         ))}
       </datalist>
-    </label>
+    </div>
   );
 }
 
@@ -189,17 +195,19 @@ interface ChoiceProps {
   readonly options: readonly (readonly [value: string, text: string])[];
 }
 
-export function Choice({ label, value, onChange, options }: ChoiceProps) {
+/** The label stands beside the field, so that it does not contain the options. */
+function Choice({ label, value, onChange, options }: ChoiceProps) {
+  const field = useId();
   return (
-    <label class="field-block">
-      <span>{label}</span>
-      <select value={value} onChange={(event) => onChange(event.currentTarget.value)}>
+    <div class="field-block">
+      <label for={field}>{label}</label>
+      <select id={field} value={value} onChange={(event) => onChange(event.currentTarget.value)}>
         {options.map(([id, text]) => (
           <option key={id} value={id}>
             {safeLine(text, 60)}
           </option>
         ))}
       </select>
-    </label>
+    </div>
   );
 }

@@ -1,5 +1,5 @@
 /** One run: its head, its parts, and what a person can do with it. */
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { act, listen, useGet } from "../api.ts";
 import { folder, isInteractive, isLive, plural, safeLine, stateOf, titleOf } from "../format.ts";
 import {
@@ -26,20 +26,32 @@ import { Composer, ConversationView } from "./conversation.tsx";
 const loadLive = async () => (await import("./terminal.tsx")).LiveTerminal;
 const loadReplay = async () => (await import("./replay.tsx")).Replay;
 
+const SETTLE_MS = 800;
+
 /** The record as fetched, replaced by every live change. */
 function useRun(handle: string) {
   const fetched = useGet<RunData>(`/runs/${handle}`);
   const [told, setTold] = useState<RunData>();
   useEffect(() => setTold(undefined), [fetched.data]);
-  useEffect(
-    () =>
-      listen(`run/${handle}`, (message) => {
-        const run = message["run"] as RunData | undefined;
-        if (run !== undefined) setTold(run);
-      }),
-    [handle],
-  );
-  return { run: told ?? fetched.data, error: fetched.error, reload: fetched.reload };
+  const { reload } = fetched;
+  const latest = useRef(reload);
+  latest.current = reload;
+  useEffect(() => {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const end = listen(`run/${handle}`, (message) => {
+      const run = message["run"] as RunData | undefined;
+      if (run === undefined) return;
+      setTold(run);
+      // Receipt and copy of the session are written after the record that tells of the end.
+      clearTimeout(timer);
+      timer = setTimeout(() => latest.current(), SETTLE_MS);
+    });
+    return () => {
+      clearTimeout(timer);
+      end();
+    };
+  }, [handle]);
+  return { run: told ?? fetched.data, error: fetched.error, reload };
 }
 
 export function RunScreen({ place, mayWrite }: { readonly place: Place; readonly mayWrite: boolean }) {

@@ -177,7 +177,7 @@ function Filters({ filter, rows }: { readonly filter: Filter; readonly rows: rea
         ))}
       </div>
       <Pick
-        label="Engine"
+        label="Filter by engine"
         all="All engines"
         value={filter.engine}
         names={unique(
@@ -187,7 +187,7 @@ function Filters({ filter, rows }: { readonly filter: Filter; readonly rows: rea
         onChange={(engine) => apply({ engine })}
       />
       <Pick
-        label="Tag"
+        label="Filter by tag"
         all="All tags"
         value={filter.tag}
         names={unique(
