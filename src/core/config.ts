@@ -162,7 +162,7 @@ export function projectPowers(config: ConfigFile): string[] {
   return [...engines, ...gate, ...access];
 }
 
-/** JavaScript gives these names a meaning of their own, also for an engine, a variable or a model. */
+/** Every JavaScript object has these keys, also a table of engines, variables or models. */
 const RESERVED = "no key can be `constructor` or `__proto__`; choose another name";
 
 function parseToml(text: string, file: string): Readonly<Record<string, unknown>> {
