@@ -42,6 +42,21 @@ const CASES: Readonly<
   "behind an equals sign": [[`--model=${SECRET}`], ["--model=[redacted]"], ["--model"]],
   "right behind a short option": [[`-m${SECRET}`], ["-m[redacted]"], ["-m"]],
   "right behind a short option, with more": [[`-m${SECRET}=x`], ["-m[redacted]=x"], ["-m"]],
+  "a password with @ in a URL": [
+    ["--append-system-prompt", "https://u:p@canary@h/"],
+    ["--append-system-prompt", "https://u:[redacted]@h/"],
+    ["--append-system-prompt"],
+  ],
+  "short names of options": [
+    ["--dsn", "canary", "--pwd", "canary", "--env", "DSN=canary"],
+    ["--dsn", "[redacted]", "--pwd", "[redacted]", "--env", "DSN=[redacted]"],
+    ["--dsn", "--pwd", "--env"],
+  ],
+  "a secret that begins with dashes": [
+    ["--password", "--canary1X", "--password", "--model"],
+    ["--password", "[redacted]", "--password", "--model"],
+    ["--password"],
+  ],
   "an option with a secret's name": [["--api-key", "hunter2x"], ["--api-key", "[redacted]"], ["--api-key"]],
 };
 

@@ -14,7 +14,8 @@ import type { AttemptRecord, LaunchEnv, RightsFile, RightsVariable, RunRecord } 
 import type { Command, Engine } from "../engines/engine.ts";
 import { isGuarded, namedPaths, secretsAt } from "../engines/engines.ts";
 import { harmlessLine } from "../lib/harmless.ts";
-import { isSecretName, MIN_KNOWN, type Redact, redactor, urlPasswords } from "../lib/secrets.ts";
+import { isPlainOption, isSecretName, isSecretOption } from "../lib/secret-names.ts";
+import { MIN_KNOWN, type Redact, redactor, urlPasswords } from "../lib/secrets.ts";
 import { inSupervisor } from "./resume/plan.ts";
 
 /** Hides the values of all secret-named variables, passwords of URLs in others, and everything that looks like a secret by itself. */
@@ -81,10 +82,11 @@ export function storableArgs(
       redacted.push(kept === 0 ? (before ?? "a word") : arg.slice(0, kept).replace(/=$/, ""));
       return `${arg.slice(0, kept)}[redacted]`;
     }
-    const hidden =
-      before !== undefined && isSecretOption(before) && !arg.startsWith("-")
-        ? "[redacted]"
-        : hide(arg, redact);
+    if (before !== undefined && isSecretOption(before) && !isPlainOption(arg)) {
+      redacted.push(before);
+      return "[redacted]";
+    }
+    const hidden = hide(arg, redact);
     if (hidden !== arg) redacted.push(arg.startsWith("-") ? nameOf(arg, redact) : (before ?? "a word"));
     return hidden;
   });
@@ -330,10 +332,6 @@ function hide(arg: string, redact: Redact): string {
   if (hidden !== arg || !/^-[A-Za-z]/.test(arg)) return hidden;
   // What a short option is given may stand right behind its letter.
   return `${arg.slice(0, 2)}${redact(arg.slice(2))}`;
-}
-
-function isSecretOption(arg: string): boolean {
-  return /^--?[a-z]/i.test(arg) && isSecretName(arg.replace(/^-+/, "").replaceAll("-", "_").toUpperCase());
 }
 
 function nameOf(arg: string, redact: Redact): string {
