@@ -13,7 +13,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Env } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
-import type { RightsVariable, RunRecord } from "../core/records.ts";
+import type { AttemptRecord, RightsVariable, RunRecord } from "../core/records.ts";
 import { codex } from "../engines/codex.ts";
 import type { Command } from "../engines/engine.ts";
 import { ENGINES } from "../engines/engines.ts";
@@ -22,7 +22,8 @@ import {
   assertSameRights,
   EXCERPT_CHARACTERS,
   excerpt,
-  hiddenNames,
+  hiddenVariables,
+  recognition,
   recordedEnv,
   redactorFor,
   rightsVariables,
@@ -108,10 +109,30 @@ test("the password of a URL in a variable is a secret, and the variable is recor
   expect(redactorFor(env, [])("log in as app with hunter@2222 at db.example.org")).toBe(
     "log in as app with [redacted:DATABASE_URL] at db.example.org",
   );
-  expect(hiddenNames(env, [["CACHE_URL", "redis://:s0-long-a-word@h"]])).toEqual([
-    "CACHE_URL",
-    "DATABASE_URL",
-  ]);
+  const { hidden, hiddenSums } = hiddenVariables(env, [["CACHE_URL", "redis://:s0-long-a-word@h"]]);
+  expect(hidden).toEqual(["CACHE_URL", "DATABASE_URL"]);
+  expect(Object.entries(hiddenSums)).toEqual(
+    hidden.map((name) => [name, expect.stringMatching(/^[0-9a-f]{4}$/)]),
+  );
+});
+
+/** The value of today → whether `logs --redacted` refuses, and whether the search leaves the copy out. */
+test.for<[today: string | undefined, unknown: boolean, unproven: boolean, recorded?: "earlier"]>([
+  ["canary-of-the-run", false, false],
+  [undefined, true, true],
+  ["another-value-99", true, true],
+  ["", false, true],
+  ["canary-of-the-run", false, true, "earlier"],
+  ["another-value-99", false, true, "earlier"],
+])("a variable that is %j today is unknown: %j, unproven: %j", ([today, unknown, unproven, recorded]) => {
+  const { hidden, hiddenSums } = hiddenVariables({ MY_TOKEN: "canary-of-the-run" }, []);
+  const attempt = { hidden, ...(recorded === undefined ? { hiddenSums } : {}) } as unknown as AttemptRecord;
+  const run = { launch: { env: [] } } as unknown as RunRecord;
+  const found = recognition(today === undefined ? {} : { MY_TOKEN: today }, run, [attempt]);
+  expect(found).toMatchObject({
+    unknown: unknown ? ["MY_TOKEN"] : [],
+    unproven: unproven ? ["MY_TOKEN"] : [],
+  });
 });
 
 /** What a resume with other variables meets; "" is nothing. `args` are those of its command. */

@@ -23,10 +23,23 @@ export function redactorFor(env: Env, given: readonly (readonly [string, string]
   return redactor(secretsIn(env, given));
 }
 
-/** Whose values a redactor of these variables knows. */
-export function hiddenNames(env: Env, given: readonly (readonly [string, string])[]): readonly string[] {
+/** The variables whose values a redactor of these knows, and a sum of each value. */
+export function hiddenVariables(
+  env: Env,
+  given: readonly (readonly [string, string])[],
+): { readonly hidden: readonly string[]; readonly hiddenSums: Readonly<Record<string, string>> } {
   const known = secretsIn(env, given).filter(({ value }) => value.length >= MIN_KNOWN);
-  return [...new Set(known.map(({ name }) => name))].toSorted();
+  const hidden = [...new Set(known.map(({ name }) => name))].toSorted();
+  const values = { ...env, ...Object.fromEntries(given) };
+  return {
+    hidden,
+    hiddenSums: Object.fromEntries(hidden.map((name) => [name, sumOf(name, values[name] ?? "")])),
+  };
+}
+
+/** The same for the same value in every run, so that many records tell no more than one. */
+function sumOf(name: string, value: string): string {
+  return digest(`${name}=${value}`).slice(0, 4);
 }
 
 function secretsIn(env: Env, given: readonly (readonly [string, string])[]) {
@@ -40,16 +53,30 @@ function secretsIn(env: Env, given: readonly (readonly [string, string])[]) {
 /** A recorded run's secrets, as far as today's environment and config still tell them. */
 export interface Recognition {
   readonly redact: Redact;
-  /** Variables that some attempt had and that are not set today: their values are not recognized in the raw logs. */
+  /**
+   * Variables that some attempt had and that are not set today, or to another value: the values of the attempt are not
+   * recognized in the raw logs. A variable that the user has set to nothing is not among them.
+   */
   readonly unknown: readonly string[];
+  /** All variables whose value is not known to be that of every attempt. What is stored for good needs this proof. */
+  readonly unproven: readonly string[];
 }
 
 export function recognition(env: Env, run: RunRecord, attempts: readonly AttemptRecord[]): Recognition {
   const given = run.launch.env.flatMap(({ name, value }) => (value === null ? [name] : []));
-  const names = new Set([...given, ...attempts.flatMap(({ hidden }) => hidden ?? [])]);
+  const names = [...new Set([...given, ...attempts.flatMap(({ hidden }) => hidden ?? [])])].toSorted();
+  const sums = (name: string) =>
+    attempts.flatMap(({ hidden, hiddenSums }) =>
+      hidden?.includes(name) === true ? [hiddenSums?.[name]] : [],
+    );
+  const isOther = (name: string) => {
+    const now = env[name] === undefined ? null : sumOf(name, env[name]);
+    return sums(name).some((sum) => sum !== undefined && sum !== now);
+  };
   return {
     redact: redactorFor(env, []),
-    unknown: [...names].filter((name) => env[name] === undefined).toSorted(),
+    unknown: names.filter((name) => env[name] === undefined || (env[name] !== "" && isOther(name))),
+    unproven: names.filter((name) => isOther(name) || !env[name] || sums(name).includes(undefined)),
   };
 }
 
