@@ -184,6 +184,22 @@ describe("a resume refuses a variable of the engine that changed since the start
     expect(met(id, [{}, { [name]: "1" }], "", { old: true })).toBe("");
   });
 
+  /** With a home of the engine that stays, HOME alone may move the places of its settings. */
+  test.for<[id: string, start: Env, later: Env, then: string]>([
+    ["opencode", { HOME: "/a" }, { HOME: "/b" }, "would_widen"],
+    ["opencode", { HOME: "/a" }, {}, "would_widen"],
+    ["opencode", { HOME: "/a", XDG_DATA_HOME: "/d" }, { HOME: "/b", XDG_DATA_HOME: "/d" }, "would_widen"],
+    ["opencode", { HOME: "/a", XDG_CONFIG_HOME: "/c" }, { HOME: "/b", XDG_CONFIG_HOME: "/c" }, "would_widen"],
+    ["opencode", { HOME: "/a" }, { HOME: "/a", XDG_DATA_HOME: "/d" }, ""],
+    ["codex", { HOME: "/a", CODEX_HOME: "/c" }, { HOME: "/b", CODEX_HOME: "/c" }, ""],
+    ["claude", { HOME: "/a", CLAUDE_CONFIG_DIR: "/c" }, { HOME: "/b", CLAUDE_CONFIG_DIR: "/c" }, ""],
+    ["gemini", { HOME: "/a", GEMINI_CLI_HOME: "/c" }, { HOME: "/b", GEMINI_CLI_HOME: "/c" }, ""],
+  ])("%s, from %j to %j", ([id, start, later, then]) => {
+    expect(met(id, [start, later])).toBe(then);
+    expect(met(id, [start, later], "", { allowed: true })).toBe(then);
+    expect(met(id, [start, later], "", { rights: [] })).toBe("XDG_CONFIG_HOME" in start ? "would_widen" : "");
+  });
+
   test("and --allow-env does not cover variables that are known to grant rights", () => {
     const set = { CLAUDE_CODE_EVEN_MORE_DANGEROUSLY_SKIP_PERMISSIONS: "1" };
     expect(met("claude", [{}, set], "", { allowed: true })).toBe("would_widen");

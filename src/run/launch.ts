@@ -157,18 +157,24 @@ export function recordedEnv(
   return [...values, ...given];
 }
 
-/** Digests, since such a variable may hold a whole config with keys in it. */
+/**
+ * Digests, since such a variable may hold a whole config with keys in it. HOME stands for the settings places that
+ * follow it.
+ */
 export function rightsVariables(engine: Engine, env: Env): readonly RightsVariable[] {
   const opening = engine.openingEnv?.names ?? [];
   const known = new Set([...(engine.rightsEnv ?? []), ...opening]);
   const names = Object.keys(env).filter((name) => known.has(name) || isUnknown(engine, name));
-  return [...known, ...names.filter((name) => !known.has(name)).toSorted()].flatMap((name) => {
+  const places = engine.settingsPlaces?.(env);
+  const home = places === undefined ? [] : [{ name: "HOME", sha256: digest(places.join("\0")) }];
+  const variables = [...known, ...names.filter((name) => !known.has(name)).toSorted()].flatMap((name) => {
     const value = env[name];
     if (value === undefined) return [];
     // A link may take the place of the folder later, or of one above it.
     const leads = opening.includes(name) && value !== "" ? { leads: digest(realFolder(value)) } : {};
     return [{ name, sha256: digest(value), ...leads }];
   });
+  return [...variables, ...home];
 }
 
 function digest(text: string): string {
@@ -205,6 +211,7 @@ export function assertSameRights(engine: Engine, run: RunRecord, later: LaterEnv
   for (const name of differ) {
     const unknown = isUnknown(engine, name);
     // Runs of earlier versions have no record of these.
+    if (name === "HOME" && !began.has(name)) continue;
     if (opening.includes(name) || (unknown && (allowEnv === true || run.launch.guarded === undefined)))
       continue;
     const was = began.has(name) ? (now.has(name) ? "had another value" : "was set") : "was not set";
@@ -316,7 +323,7 @@ function differences(engine: Engine, run: RunRecord, env: Env) {
   const began = new Map(run.launch.rights.map((variable) => [variable.name, variable]));
   const known = [...(engine.rightsEnv ?? []), ...(engine.openingEnv?.names ?? [])];
   const names = [...new Set([...now.keys(), ...began.keys()])].filter(
-    (name) => known.includes(name) || isUnknown(engine, name),
+    (name) => known.includes(name) || isUnknown(engine, name) || name === "HOME",
   );
   const isSame = (one?: RightsVariable, other?: RightsVariable) =>
     one?.sha256 === other?.sha256 && (one?.leads ?? other?.leads) === (other?.leads ?? one?.leads);
