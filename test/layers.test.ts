@@ -95,7 +95,7 @@ const DOORS: Record<string, RegExp> = {
 /** Files that a folder may have without those of its sub-folders, 16 by default: a command or an engine each, and the deepest module. */
 const MOST_FILES: Record<string, number> = {
   core: 20,
-  lib: 19,
+  lib: 20,
   cli: 83,
   certify: 24,
   engines: 38,

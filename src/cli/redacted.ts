@@ -23,7 +23,7 @@ export async function* redactedText(parts: AsyncIterable<string>, redact: Redact
 export function unknownText(names: readonly string[]): string {
   const [are, them] = names.length === 1 ? ["is", "it"] : ["are", "them"];
   return (
-    `${names.join(", ")}, which ${are} not set here, so a secret in the logs would not be recognized. ` +
+    `${names.join(", ")}, which ${are} not set here or ${names.length === 1 ? "has" : "have"} another value, so a secret in the logs would not be recognized. ` +
     `Set ${them} to what ${names.length === 1 ? "it was" : "they were"}, or to nothing to go on without ${them}.`
   );
 }

@@ -267,6 +267,11 @@ export const attemptSchema = z.object({
   diagnostics: texts,
   /** Names of the variables whose values Reprise removed from everything but the raw logs. */
   hidden: z.exactOptional(texts),
+  /**
+   * For each of these variables, four hex digits of a digest of its value. They show that a value has changed, and are too
+   * few to tell the value. Absent: an earlier version recorded the attempt.
+   */
+  hiddenSums: z.exactOptional(z.record(z.string(), z.string())),
   /** The run's copy of the session was restored first. Absent: the engine had its session. */
   restored: z.exactOptional(
     z.object({

@@ -78,6 +78,11 @@ export interface Engine {
   readonly tellsTools?: readonly string[];
   /** Variables that give or take rights: a resume must see them as the start did (I12). */
   readonly rightsEnv?: readonly string[];
+  /**
+   * Where its settings outside its home are, with the fallback of each variable that is not set: another HOME may move
+   * them (I12). Absent: all settings that decide on rights are in its home, or do not depend on HOME.
+   */
+  settingsPlaces?(env: Env): readonly string[];
   /** Variables that name a file with rules. `unchanged` removes what the engine itself writes there. */
   readonly rulesEnv?: { readonly names: readonly string[]; readonly unchanged?: (content: string) => string };
   /** Works only in a folder that it trusts, which `--trust-cwd` arranges. */

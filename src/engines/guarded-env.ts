@@ -4,7 +4,7 @@
  * only the listed ones are known not to: logins, models, time limits, looks, and variables that engines and editors set
  * for their shells. Names are from the programs themselves, at the versions in each engine's `tested`.
  */
-import { isSecretName } from "../lib/secrets.ts";
+import { isSecretName } from "../lib/secret-names.ts";
 
 export interface GuardedEnv {
   readonly prefixes: readonly string[];

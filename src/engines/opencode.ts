@@ -111,6 +111,11 @@ export const opencode: Engine = {
   // It edits in its folder without asking. Its plan agent edits nothing, but runs commands that do (1.18.33).
   access: { edit: [], full: ["--auto"] },
   rightsEnv: RIGHTS_ENV,
+  // Its config folder, and `.opencode` in the home of the user (1.18.33).
+  settingsPlaces(env) {
+    const user = env["OPENCODE_TEST_HOME"] || env["HOME"] || "";
+    return [env["XDG_CONFIG_HOME"] || join(env["HOME"] ?? "", ".config"), user];
+  },
   // 1.18.33 adds this line to a file without it.
   rulesEnv: {
     names: ["OPENCODE_CONFIG"],

@@ -1,12 +1,13 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { cpuMs } from "../../test/cpu.ts";
-import { isSecretName, redactor, redactValue, urlPasswords } from "./secrets.ts";
+import { isSecretName } from "./secret-names.ts";
+import { redactor, redactValue, urlPasswords } from "./secrets.ts";
 
 const SECRETS =
-  "KEY,API_KEY,OPENAI_API_KEY,apiKey,api-key,--api-key,x-api-key,APIKEY,AWS_SECRET_ACCESS_KEY,AWS_ACCESS_KEY_ID,TOKEN,GH_TOKEN,GITHUB_TOKEN,authToken,GHTOKEN,SECRET,CLIENT_SECRET,PASSWORD,DB_PASSWORD,PGPASSWORD,PASSWD,CREDENTIAL,GOOGLE_CREDENTIALS,AUTH,NPM_AUTH,Authorization,experimental_bearer_token,MY_PAT,COOKIE,SSH_PASSPHRASE,keys,DB_PASSWORD1,CLIENT_SECRET2,clientSecret2,MYSECRETVALUE,SECRET_URL,PASSWORD_URL,PROD_ENV_TOKEN,DB_PWD,REDIS_PW2,APIKEY2,API_KEY_1,API_TOKENS,TOKENVALUE,SECRETS_JSON,DBPASSWORDS,MASTERPASSPHRASE,SSHPASS,sshpass,MYSQLPASS,DBPASS2,USERPWD,dbpwd,STRIPE_SK,AZURE_CLIENT_CRED,AZURE_CREDS,GCPCREDS,cred,WEBHOOK_URL,SLACK_WEBHOOK,DISCORD_WEBHOOK_URL2,slackWebhookUrl,VAULT_ROLE_ID,VAULT_SECRET_ID,APPROLE_ID,SENTRY_DSN,STORAGE_SAS,AZURE_STORAGE_CONNECTION_STRING,connectionString,DB_CONN_STR,WALLET_MNEMONIC,PRIVKEY,MASTERKEY,SSHKEY,DEPLOYKEY,PASSCODE,PASSKEY,OTP_SEED,TOTP_SEED,HOTP_SEEDS,GITHUB_OTP_SEED2,TOTP_SEED_BASE32,totpSeed,otp-seed,TOTPSEED,SEED_PHRASE,walletSeedPhrase";
+  "KEY,API_KEY,OPENAI_API_KEY,apiKey,api-key,--api-key,x-api-key,APIKEY,AWS_SECRET_ACCESS_KEY,AWS_ACCESS_KEY_ID,TOKEN,GH_TOKEN,GITHUB_TOKEN,authToken,GHTOKEN,SECRET,CLIENT_SECRET,PASSWORD,DB_PASSWORD,PGPASSWORD,PASSWD,CREDENTIAL,GOOGLE_CREDENTIALS,AUTH,NPM_AUTH,Authorization,experimental_bearer_token,MY_PAT,COOKIE,SSH_PASSPHRASE,keys,DB_PASSWORD1,CLIENT_SECRET2,clientSecret2,MYSECRETVALUE,SECRET_URL,PASSWORD_URL,PROD_ENV_TOKEN,DB_PWD,REDIS_PW2,APIKEY2,API_KEY_1,API_TOKENS,TOKENVALUE,SECRETS_JSON,DBPASSWORDS,MASTERPASSPHRASE,SSHPASS,sshpass,MYSQLPASS,DBPASS2,USERPWD,dbpwd,STRIPE_SK,AZURE_CLIENT_CRED,AZURE_CREDS,GCPCREDS,cred,WEBHOOK_URL,SLACK_WEBHOOK,DISCORD_WEBHOOK_URL2,slackWebhookUrl,VAULT_ROLE_ID,VAULT_SECRET_ID,APPROLE_ID,SENTRY_DSN,STORAGE_SAS,AZURE_STORAGE_CONNECTION_STRING,connectionString,DB_CONN_STR,WALLET_MNEMONIC,PRIVKEY,MASTERKEY,SSHKEY,DEPLOYKEY,PASSCODE,PASSKEY,OTP_SEED,TOTP_SEED,HOTP_SEEDS,GITHUB_OTP_SEED2,TOTP_SEED_BASE32,totpSeed,otp-seed,TOTPSEED,SEED_PHRASE,walletSeedPhrase,sentry_dsn,sentryDsn,DSN,dsn,storage_sas,stripeSk,messages_sk,walletMnemonic,db_pw,pw,PW2";
 const ORDINARY =
-  "KEYBOARD,MONKEY,AUTHOR,AUTHORS,GIT_AUTHOR_NAME,PATH,PWD,HOME,MAX_TOKENS,max_thinking_tokens,tokens,TOKENIZER,model_auto_compact_token_limit,env_key,bearer_token_env_var,apiKeyHelper,SSH_AUTH_SOCK,AUTH_TYPE,cli_auth_credentials_store,PATTERN,PASSENGER,COMPASS,keyword,session_id,turkey,OLDPWD,pw,TOKENIZERS_PARALLELISM,total_tokens,cached_tokens,TOKEN_FILE,_,BYPASS,LOWPASS,bandpass,ENCOMPASS,SSHPASS_FILE,PGPASSFILE,CRED_FILE,CREDIT,SACRED,DISK,TASK,messages_sk,SK,LANG,WEBHOOK_PORT,WEBHOOKS_ENABLED,webhook,hooks_url,ROLE_ID,role_id,USER_ROLE,CONNECTION,connection_id,DSN,mnemonic,instruction_mnemonic,SASS_PATH,HOTKEYS,SEED,RANDOM_SEED,PYTHONHASHSEED,seed,DB_SEED,SEED_DATA,OTP_SEED_FILE,OTP_LENGTH,LOTP_SEED,phrase";
+  "KEYBOARD,MONKEY,AUTHOR,AUTHORS,GIT_AUTHOR_NAME,PATH,PWD,HOME,MAX_TOKENS,max_thinking_tokens,tokens,TOKENIZER,model_auto_compact_token_limit,env_key,bearer_token_env_var,apiKeyHelper,SSH_AUTH_SOCK,AUTH_TYPE,cli_auth_credentials_store,PATTERN,PASSENGER,COMPASS,keyword,session_id,turkey,OLDPWD,TOKENIZERS_PARALLELISM,total_tokens,cached_tokens,TOKEN_FILE,_,BYPASS,LOWPASS,bandpass,ENCOMPASS,SSHPASS_FILE,PGPASSFILE,CRED_FILE,CREDIT,SACRED,DISK,TASK,SK,LANG,WEBHOOK_PORT,WEBHOOKS_ENABLED,webhook,hooks_url,ROLE_ID,role_id,USER_ROLE,CONNECTION,connection_id,mnemonic,SASS_PATH,HOTKEYS,SEED,RANDOM_SEED,PYTHONHASHSEED,seed,DB_SEED,SEED_DATA,OTP_SEED_FILE,OTP_LENGTH,LOTP_SEED,phrase";
 
 describe("isSecretName", () => {
   test.each(SECRETS.split(","))("%j is a secret name", (name) => expect(isSecretName(name)).toBe(true));
@@ -20,6 +21,11 @@ test.for<[string, readonly string[]]>([
   ["mongodb+srv://u:p@ss:w0rd@h,i/db", ["p@ss:w0rd"]],
   ["amqp://u:same-for-all@h1 amqp://u:same-for-all@h2", ["same-for-all"]],
   ["https://u:bad%zzcode@h", ["bad%zzcode"]],
+  ["postgres://u:pw/canary@h/db", ["pw/canary"]],
+  ["postgres://u:pw#canary?x@h/db", ["pw#canary?x"]],
+  ["postgres://me@corp.example:canary-1@h/db", ["canary-1"]],
+  ["https://u:first@h/x@y", ["first", "first@h/x"]],
+  ["https://canary-token-1234@h/x postgres://application_user_1@h", ["canary-token-1234"]],
   ["postgres://postgres:postgres@localhost/app", []],
   ["postgres://app:app_production@h/app_production", []],
   ["postgres://u:password@h postgres://u:$PGPASS@h postgres://u:********@h", []],
@@ -149,6 +155,80 @@ const patterns: Record<string, [given: string, then: string]> = {
     '["--token","--password","--model","large"]',
     '["--token","--password","--model","large"]',
   ],
+  "header, digest": [
+    'Authorization: Digest username="u", realm="r s", response="canary"\nx',
+    "Authorization: Digest [redacted]\nx",
+  ],
+  "header, digest, in a shell's word": [
+    `-H 'Authorization: Digest username="u", response="canary"' x`,
+    "-H 'Authorization: Digest [redacted]' x",
+  ],
+  "header, digest, in JSON": [
+    '{"t":"x Authorization: Digest username=\\"u\\", response=\\"canary\\"","n":1}',
+    '{"t":"x Authorization: Digest [redacted]","n":1}',
+  ],
+  "header, signature": [
+    "Authorization: AWS4-HMAC-SHA256 Credential=AK/2026, SignedHeaders=host, Signature=canary",
+    "Authorization: [redacted]",
+  ],
+  "header, own scheme": ["proxy-authorization: Mine canary1", "proxy-authorization: [redacted]"],
+  "header, token with parameters": [
+    'Authorization: Token token="canary", nonce="n"',
+    "Authorization: Token [redacted]",
+  ],
+  "header, bearer with parameters": [
+    'Authorization: Bearer id="a", token="canary"',
+    "Authorization: Bearer [redacted]",
+  ],
+  "header, prose after it": ["Authorization: Bearer canary1 fails", "Authorization: Bearer [redacted] fails"],
+  "password in a URL with @": ["https://u:p@canary@h/", "https://u:[redacted]@h/"],
+  "password in a URL with /": ["use https://u:a/canary@h/ now", "use https://u:[redacted]@h/ now"],
+  "password in a URL with #": ["db://u:a#canary?@h", "db://u:[redacted]@h"],
+  "password in a URL, user with @": ["https://me@corp:canary@h/", "https://me@corp:[redacted]@h/"],
+  "password in a URL, a part known": ["https://u:[redacted:X]@canary@h/", "https://u:[redacted]@h/"],
+  "short token in a URL": ["https://canary12@host/x", "https://[redacted]@host/x"],
+  "token as the user": ["https://canaryxx:x-oauth-basic@host/x", "https://[redacted]:x-oauth-basic@host/x"],
+  "user of a URL stays": [
+    "https://git@host/x postgres://postgres@h",
+    "https://git@host/x postgres://postgres@h",
+  ],
+  "port and path stay": ["http://h:5173/@vite/client", "http://h:5173/@vite/client"],
+  "query, signature": [
+    "https://h/x?sv=1&sig=canary99&x=1&X-Amz-Signature=canary99",
+    "https://h/x?sv=1&sig=[redacted]&x=1&X-Amz-Signature=[redacted]",
+  ],
+  "assignment in lower case": ["sentry_dsn=canary dsn: canary1", "sentry_dsn=[redacted] dsn: [redacted]"],
+  "assignment of Go and make": [
+    "FOO_TOKEN := canary, TOKEN ?= canary",
+    "FOO_TOKEN := [redacted], TOKEN ?= [redacted]",
+  ],
+  "pair of Ruby and PHP": [
+    `"FOO_TOKEN" => "canary", :password => 'canary', TOKEN => canary`,
+    `"FOO_TOKEN" => "[redacted]", :password => '[redacted]', TOKEN => [redacted]`,
+  ],
+  "comparison with a text": [`if (password === "canary")`, `if (password === "[redacted]")`],
+  "arrow functions stay": [
+    "map((token) => token.id); map(token => token.id)",
+    "map((token) => token.id); map(token => token.id)",
+  ],
+  "an element": [
+    '<a><password>canary</password><ns:token x="1">canary</ns:token><name>stays</name></a>',
+    '<a><password>[redacted]</password><ns:token x="1">[redacted]</ns:token><name>stays</name></a>',
+  ],
+  "option, short names": [
+    "--dsn canary11 --pwd canary11 --env DSN=canary",
+    "--dsn [redacted] --pwd [redacted] --env DSN=[redacted]",
+  ],
+  "option, a value with dashes": ["--password --canary1X --x", "--password [redacted] --x"],
+  "option, a value with blanks": ['--password "a horse" x', '--password "[redacted]" x'],
+  "option in a list, a value with dashes": ['["--password","--canary1X"]', '["--password","[redacted]"]'],
+  "a list": ['{"password":["a","canary]"],"n":1}', '{"password":["[redacted]"],"n":1}'],
+  "a list in JSON": ['{\\"secrets\\": [\\"a\\", \\"canary\\"]}', '{\\"secrets\\": [\\"[redacted]\\"]}'],
+  "a list without quotes": ["secrets: [one, canary] x", "secrets: [[redacted]] x"],
+  "a comma in the value": ["DB_PASSWORD=ab12,canary next", "DB_PASSWORD=[redacted] next"],
+  "a password beside its name": ["CREATE USER u PASSWORD 'canary'", "CREATE USER u PASSWORD '[redacted]'"],
+  ".netrc": ["machine h login u password canary", "machine h login u password [redacted]"],
+  "pwd with a value": ["pwd=canary PWD=/home/x pwd=$(pwd)", "pwd=[redacted] PWD=/home/x pwd=$(pwd)"],
   "settings about tokens stay": ["max_tokens=64000 token_limit=64000", "max_tokens=64000 token_limit=64000"],
   "prose stays": ["Invalid token: expired. The key: Enter", "Invalid token: expired. The key: Enter"],
   "ids stay": [
@@ -301,6 +381,18 @@ describe("redactValue", () => {
     expect(redactValue({ args: given }, redact)).toEqual({ args: then });
   });
 
+  test("hides everything below a secret name", () => {
+    const given = { password: ["a", "canary"], credentials: { x: { y: "canary", n: 1 } }, pat: ["stays"] };
+    const then = { password: ["[redacted]", "[redacted]"], credentials: { x: { y: "[redacted]", n: 1 } } };
+    expect(redactValue(given, redact)).toEqual({ ...then, pat: ["stays"] });
+    expect(redactValue(["--password", "--canary1X", "--model"], redact)).toEqual([
+      "--password",
+      "[redacted]",
+      "--model",
+    ]);
+    expect(redactValue({ token: "a [redacted] canary" }, redact)).toEqual({ token: "[redacted]" });
+  });
+
   test("keeps odd keys as plain properties", () => {
     const given: unknown = JSON.parse('{"__proto__":{"x":"sk-aaaaaaaaaaaaaaaaaaaa"}}');
     expect(JSON.stringify(redactValue(given, redact))).toBe('{"__proto__":{"x":"[redacted]"}}');
@@ -313,7 +405,7 @@ describe("redactValue", () => {
 });
 
 const repeated =
-  '|{|;pwd=|pwd=aaaa;|--pass |"--pass",|sk-|eyJ|-eyJ|eyJaaaaaaaa.|-----BEGIN PRIVATE KEY-----|-a|://|://a:|@|key=|token: |token=a|authorization: bearer |--token |cookie:|ghp_|a.|\\|token \n |x-|%c3|\\u00|\x1b[1|\x1b]8|\x1b[m|"--token",|--token",\\n|%41|\\\\u0041';
+  '|{|;pwd=|pwd=aaaa;|--pass |"--pass",|sk-|eyJ|-eyJ|eyJaaaaaaaa.|-----BEGIN PRIVATE KEY-----|-a|://|://a:|@|key=|token: |token=a|authorization: bearer |--token |cookie:|ghp_|a.|\\|token \n |x-|%c3|\\u00|\x1b[1|\x1b]8|\x1b[m|"--token",|--token",\\n|%41|\\\\u0041|://a:a/|://a@|authorization: x=\\"|authorization: a |token: [\\"|token: ["|<token>a|<a |login a password |password "|&x-';
 test.each([" ", ...repeated.split("|").slice(1)])("1 MB of %j takes linear time", (piece) => {
   const text = piece.repeat(1_000_000 / piece.length);
   const took = cpuMs(() => {

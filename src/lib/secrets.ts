@@ -7,6 +7,7 @@
  */
 
 import { Finder } from "./encoded.ts";
+import { isPlainOption, isSecretOption, MAY_NAME_SECRET, namesSecret } from "./secret-names.ts";
 
 export type Redact = (text: string) => string;
 
@@ -14,77 +15,33 @@ export type Redact = (text: string) => string;
 export const MIN_KNOWN = 8;
 
 /**
- * A word that marks a name as secret, even with a number after it (`PASSWORD2`) or inside a longer word
- * (`MYSECRETVALUE`).
- */
-const SECRET_WORD =
-  /^(?:(?:keys?|auth|oauth|pat|pass|passphrase|pass(?:code|key)s?|creds?|cookies?|jwt|bearer|authorization|[th]?otpseeds?)\d*|\w*(?:secret|passw(?:or)?d|passphrase|credential)\w*|\w*token(?:\d*|value)|\w*(?:api|access|priv(?:ate)?|auth|signing|encryption|master|deploy|ssh|gpg|rsa)keys?\d*|(?:ssh|db|sql|smtp|mail|ftp|user|root|admin|login)(?:pass|pwd)\d*)$/i;
-/** Ordinary alone (`PWD` is a directory), a secret behind another word: `DB_PWD`. */
-const SHORT_WORD = /^pwd?\d*$/i;
-/** Like `SHORT_WORD`, but only in capitals, as in variables: `STRIPE_SK`, not `messages_sk`. */
-const CAPITAL_WORD = /^(?:SK|SAS|DSN|MNEMONIC)\d*$/;
-/** A secret only of one-time passwords: `TOTP_SEED`, but not `RANDOM_SEED`. */
-const SEED_WORD = /^seeds?\d*$/i;
-const OTP_WORD = /^[th]?otp$/i;
-/** Run together in capitals: `MYSQLPASS`, but not `COMPASS`, `LOWPASS` and `OLDPWD`. */
-const CAPITAL_PASS =
-  /^(?!(?:EN)?COMPASS|(?:BY|OVER|UNDER|TRES|SUR|LOW|HIGH|BAND|ALL|MULTI|SINGLE|FIRST)PASS|OLDPWD)[A-Z]+(?:PASS|PWD|CREDS)\d*$/;
-/**
- * Names of several words: the address of a web hook or a connection string gives access to a service, a seed phrase to a
- * wallet.
- */
-const PHRASE =
-  /(?:^|_)web_?hooks?_?(?:url|uri|endpoint)s?\d*$|_web_?hooks?\d*$|(?:^|_)conn(?:ection)?_?str(?:ing)?s?\d*$|(?:^|_)seed_?phrases?\d*$|vault_?role_?id$|approle_?(?:role_?)?id$/i;
-/** Tokens in the plural are usually counted; these are secrets. */
-const TOKENS = /(?:api|auth|access|refresh|bearer)[-_]?tokens/i;
-/**
- * A word after the secret word that makes the name a setting about secrets: `max_token_count`, `SSH_AUTH_SOCK`,
- * `TOKEN_FILE`.
- */
-const ABOUT =
-  /^(?:limits?|count|budget|usage|size|window|ttl|timeout|expiry|file|path|dir|sock|socket|var|env|helper|mode|type|method|provider|store|backend|status)$/i;
-
-/**
- * Whether a variable, option or field with this name holds a secret. `API_KEY` and `authToken` do, `KEYBOARD` and
- * `max_tokens` do not.
- */
-export function isSecretName(name: string): boolean {
-  if (name.length > 256 || !MAY_NAME_SECRET.test(name)) return false;
-  if (TOKENS.test(name)) return true;
-  const words = name
-    .replace(/([a-z0-9])([A-Z])/g, "$1 $2")
-    .split(/[^A-Za-z0-9]+/)
-    .filter((word) => word !== "");
-  if (PHRASE.test(words.join("_"))) return true;
-  const last = words.findLastIndex(isSecretWord);
-  // `env_key` holds the name of a variable.
-  return last !== -1 && !ABOUT.test(words[last + 1] ?? "") && !/^env[-_ ]?key$/i.test(name);
-}
-
-function isSecretWord(word: string, at: number, words: readonly string[]): boolean {
-  if (SECRET_WORD.test(word) || CAPITAL_PASS.test(word)) return true;
-  if (SEED_WORD.test(word)) return OTP_WORD.test(words[at - 1] ?? "");
-  return at > 0 && (SHORT_WORD.test(word) || CAPITAL_WORD.test(word));
-}
-
-const MAY_NAME_SECRET =
-  /key|token|secret|pass|cred|auth|cookie|bearer|jwt|pat|pw|hook|conn|role|mnemonic|seed|[^a-z](?:sk|sas|dsn)/i;
-
-/**
- * The passwords of the first URLs in a text, raw and decoded. Leaves out ordinary words of the text:
- * `postgres://postgres:postgres@`.
+ * The passwords of the first URLs in a text, raw and decoded, and tokens in the place of a user. Leaves out ordinary
+ * words of the text: `postgres://postgres:postgres@`.
  */
 export function urlPasswords(text: string): readonly string[] {
   if (!text.includes("://")) return [];
-  const urls = [...text.matchAll(/:\/\/([^\s/?#"'\\]{1,1024})/g)].slice(0, MAX_URLS);
-  const found = urls.flatMap(({ 1: authority = "" }) => {
-    const account = authority.slice(0, Math.max(0, authority.lastIndexOf("@")));
-    const at = account.indexOf(":");
-    const password = at === -1 ? "" : account.slice(at + 1);
-    const isWord = password === "" || text.replaceAll(`:${password}@`, "").includes(password);
-    return isWord || COMMON.test(password) ? [] : [password, decoded(password)];
+  const urls = [...text.matchAll(/:\/\/((?:[^\s"'\\:]|:(?!\/\/)){1,1024})/g)].slice(0, MAX_URLS);
+  const found = urls.flatMap(({ 1: rest = "", index }) => {
+    const authority = /^[^/?#]*/.exec(rest)?.[0] ?? "";
+    // A password may hold the characters that end the authority: `u:a/b@h`.
+    return [...new Set([authority, rest])].flatMap((part) => {
+      const account = part.slice(0, Math.max(0, part.lastIndexOf("@")));
+      const { user = "", password = "" } = ACCOUNT.exec(account)?.groups ?? {};
+      if (password !== "")
+        return isOrdinary(text, `:${password}@`, password) ? [] : [password, decoded(password)];
+      const isWeb = /https?$/i.test(text.slice(Math.max(0, index - 5), index));
+      return isWeb && LIKE_TOKEN.test(user) ? [user] : [];
+    });
   });
   return [...new Set(found)];
+}
+
+/** A number and a slash after the colon are a port and a path. */
+const ACCOUNT = /^(?<user>[^/?#:]{0,512})(?::(?!\d{1,5}[/?#])(?<password>.*))?$/s;
+const LIKE_TOKEN = /^(?=.*\d)[^\s/?#:@[\]]{12,512}$|^[^\s/?#:@[\]]{20,512}$/;
+
+function isOrdinary(text: string, place: string, password: string): boolean {
+  return COMMON.test(password) || text.replaceAll(place, "").includes(password);
 }
 
 const MAX_URLS = 16;
@@ -148,31 +105,24 @@ function redactAt(value: unknown, redact: Redact, depth: number): unknown {
   return Object.fromEntries(
     Object.entries(value).map(([name, item]: [string, unknown]) => [
       name,
-      typeof item === "string" && namesSecretText(name) && !MARK.test(item)
-        ? "[redacted]"
-        : redactAt(item, redact, depth + 1),
+      redactAt(item, namesSecret("", name) ? hideWhole : redact, depth + 1),
     ]),
   );
 }
 
+/** For the texts below a secret name, in lists and objects as well. */
+function hideWhole(text: string): string {
+  return MARK.test(text) ? text : "[redacted]";
+}
+
 /** `["--api-key", "value"]`, a command as a list. */
 function isOptionValue(option: unknown, value: unknown): boolean {
-  if (typeof option !== "string" || typeof value !== "string" || !option.startsWith("-")) return false;
-  return !value.startsWith("-") && !MARK.test(value) && namesSecretOption(option);
+  if (typeof option !== "string" || typeof value !== "string" || MARK.test(value)) return false;
+  return isSecretOption(option) && !isPlainOption(value);
 }
 
-const MARK = /^$|\[redacted(?::\w{1,64})?\]/;
-
-/** Alone, `key` and similar words are ordinary in records and prose. */
-function namesSecretText(name: string): boolean {
-  return !/^(?:keys?|auth|pass|pat)\d*$/i.test(name) && isSecretName(name);
-}
-
-/** With two dashes, `--pass` and `--key` are not prose. */
-function namesSecretOption(option: string): boolean {
-  const name = option.replace(/^--?/, "");
-  return option.startsWith("--") ? isSecretName(name) : namesSecretText(name);
-}
+/** Nothing, or nothing but a mark. */
+const MARK = /^(?:\[redacted(?::\w{1,64})?\])?$/;
 
 /** Leaves marks alone, even if a known value occurs in one. */
 function outsideMarks(text: string, replace: Redact): string {
@@ -201,22 +151,33 @@ const BEARER = /(\bBearer {1,3})[\w.~+/-]{16,}={0,2}/gi;
 /** A truncated block is still a secret. */
 const PRIVATE_KEY =
   /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----[^-]*(?:-(?!----)[^-]*){0,64}(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)?/g;
-const URL_PASSWORD = /(:\/\/[^\s/:@"'\\[\]]{0,128}:)(?!\[redacted)[^\s/@"'\\]{1,512}@/g;
-const URL_TOKEN = /(:\/\/)[^\s/:@"'\\[\]]{20,512}@/g;
+/**
+ * A password goes up to the last `@` of the word, since it may hold `@`, `/`, `?` and `#`. A number and a slash after the
+ * colon are a port and a path.
+ */
+const URL_PASSWORD = /(:\/\/[^\s/?#:"'\\[\]]{0,128}:)(?!\d{1,5}[/?#])((?:[^\s"'\\:]|:(?!\/\/)){1,512})@/g;
+/** The user of a URL without a password, or with one that means that the user is the token. */
+const URL_TOKEN = /(:\/\/)([^\s/?#:@"'\\[\]]{8,512})((?::(?:x-oauth-basic)?)?@)/g;
 const COOKIE =
   /((?<![\w-])(?:set-)?cookie\\{0,3}["']?:\s{0,3}\\{0,3}["']?)(?!\[redacted)[^\s"'\\][^"'\\\r\n]*/gi;
-const QUERY_KEY = /([?&]key=)(?!\[redacted)[^\s"'\\&#]{8,}/gi;
-/** The start of `name=value`, `name: value` and `"name":"value"`, including inside a JSON string. */
-const NAMED = /(?<![\w.-])(-{0,2})([A-Za-z_][\w.-]{0,79})\\{0,3}["']?\s{0,20}[=:]\s{0,20}\\{0,3}["']?/g;
+const QUERY_KEY = /([?&](?:key|sig|(?:[\w-]{1,40}-)?signature)=)(?!\[redacted)[^\s"'\\&#]{8,}/gi;
+/** An element: `<password>value</password>`. */
+const ELEMENT = /<([A-Za-z_][\w.:-]{0,79})((?:\s[^<>]{0,256})?>)([^<>]{4,4096})(?=<)/g;
+/** A line of `.netrc`. */
+const NETRC = /(\blogin\s{1,3}[^\s"']{1,128}\s{1,3}password\s{1,3})(?!\[redacted)[^\s"'\\]{4,}/gi;
+/** The start of `name=value`, `name: value`, `"name" => "value"` and the like, including inside a JSON string. */
+const NAMED =
+  /(?<![\w.-])(-{0,2})([A-Za-z_][\w.-]{0,79})\\{0,3}["']?\s{0,20}[?+|:=]{0,2}[=:]>?\s{0,20}\\{0,3}["']?/g;
+/** `CREATE USER u PASSWORD 'value'`. */
+const BESIDE = /(?<![\w.-])()(\w{0,40}passw(?:or)?d|passphrase)\s{1,3}\\{0,3}["']/gi;
+/** A comma before another character belongs to the value. */
 const VALUE =
-  /((?:(?:Bearer|Basic|Token|Digest|Negotiate|ApiKey)\s{1,3})?)(?!\[redacted|(?:Bearer|Basic|Token|Digest|Negotiate|ApiKey)\s)([^\s"'\\&,;<>(){}[\]][^\s"'\\&,;]{3,})/iy;
+  /((?:(?:Bearer|Basic|Token|Digest|Negotiate|ApiKey)\s{1,3})?)(?!\[redacted|(?:Bearer|Basic|Token|Digest|Negotiate|ApiKey)\s)([^\s"'\\&,;<>(){}[\]](?:[^\s"'\\&,;]|,(?=[^\s"'\\,])){3,})/iy;
 /** `--api-key value`: an option and its value as two words. */
-const OPTION =
-  /(?<![\w.-])((--?[A-Za-z][\w.-]{0,79})\s{1,3}["']?)(?!\[redacted)[^\s"'\\&,;<>(){}[\]-][^\s"'\\&,;]{7,}/g;
+const OPTION = /(?<![\w.-])(--?)([A-Za-z][\w.-]{0,79})\s{1,3}(?:\\{0,3}["'])?/g;
 
 /** The same in quotes: elements of a JSON or TOML list, or shell words, including inside a JSON string. */
-const LISTED =
-  /(?<![\w.-])(--?)([A-Za-z][\w.-]{0,79})\\{0,3}["'](?:\\{1,3}[nrt]|[\s,]){0,64}\\{0,3}["'](?!-)/g;
+const LISTED = /(?<![\w.-])(--?)([A-Za-z][\w.-]{0,79})\\{0,3}["'](?:\\{1,3}[nrt]|[\s,]){0,64}\\{0,3}["']/g;
 
 /** One replacement may complete another pattern, so the search repeats until nothing changes. */
 function settle(text: string): string {
@@ -233,7 +194,11 @@ function redactPatterns(text: string): string {
   let rest = text;
   if (rest.includes("PRIVATE KEY")) rest = rest.replace(PRIVATE_KEY, "[redacted]");
   if (rest.includes("://")) {
-    rest = rest.replace(URL_PASSWORD, "$1[redacted]@").replace(URL_TOKEN, "$1[redacted]@");
+    rest = rest
+      .replace(URL_TOKEN, (whole, before: string, user: string, after: string) =>
+        after !== "@" || user.length >= 12 || /\d/.test(user) ? `${before}[redacted]${after}` : whole,
+      )
+      .replace(URL_PASSWORD, "$1[redacted]@");
   }
   rest = rest.replace(CREDENTIAL, "[redacted]");
   if (!MAY_NAME_SECRET.test(rest)) return rest;
@@ -241,10 +206,11 @@ function redactPatterns(text: string): string {
     .replace(BEARER, "$1[redacted]")
     .replace(COOKIE, "$1[redacted]")
     .replace(QUERY_KEY, "$1[redacted]")
-    .replace(OPTION, (whole, before: string, option: string) =>
-      namesSecretOption(option) ? `${before}[redacted]` : whole,
+    .replace(NETRC, "$1[redacted]")
+    .replace(ELEMENT, (whole, name: string, after: string, value: string) =>
+      namesSecret("", name) && value.trim() !== "" ? `<${name}${after}[redacted]` : whole,
     );
-  return redactNamed(redactNamed(rest, LISTED), NAMED);
+  return [LISTED, OPTION, BESIDE, NAMED].reduce(redactNamed, rest);
 }
 
 /** Looks at a value only after a secret name, so that `https:` does not hide the `token=` in its URL. */
@@ -254,19 +220,42 @@ function redactNamed(text: string, names: RegExp): string {
   for (const match of text.matchAll(names)) {
     const [before, dashes = "", name = ""] = match;
     const valueAt = match.index + before.length;
-    if (match.index < from || !(namesSecretOption(`${dashes}${name}`) || isPart(text, match))) continue;
-    const { scheme, end } = quotedValue(text, valueAt, before) ?? bareValue(text, valueAt);
+    if (match.index < from || !(namesSecret(dashes, name) || isPart(text, match))) continue;
+    const { scheme, end } = valueAfter(text, valueAt, match);
     const value = text.slice(valueAt + scheme.length, end);
-    if (value === "" || WHOLE_MARK.test(value) || isProse(before, name, value)) continue;
+    if (MARK.test(value) || isProse(before, name, value)) continue;
+    if (names !== NAMED && isPlainValue(names, before, value)) continue;
     kept.push(text.slice(from, valueAt), scheme, "[redacted]");
     from = end;
   }
   return kept.length === 0 ? text : `${kept.join("")}${text.slice(from)}`;
 }
 
-/** `Pwd=value` inside a connection string or a URL query; alone, `PWD=` is a directory. */
+function valueAfter(text: string, at: number, { 0: before, 2: name = "" }: RegExpExecArray): Found {
+  const quoted = quotedValue(text, at, before);
+  if (quoted !== null) return quoted;
+  if (!isGiven(before, name)) return { scheme: "", end: at };
+  if (/authorization$/i.test(name)) return headerValue(text, at);
+  return listValue(text, at) ?? bareValue(text, at);
+}
+
+/**
+ * Whether a name gives the value behind it, without quotes. Comparisons and arrows (`token => token.id`) do so only
+ * with a name in capitals.
+ */
+function isGiven(before: string, name: string): boolean {
+  return !/[=:][=>]/.test(before.replace(":=", "=")) || !/[a-z]/.test(name);
+}
+
+/** After an option, a short word without quotes is prose, and another option is not its value. */
+function isPlainValue(names: RegExp, before: string, value: string): boolean {
+  return isPlainOption(value) || (names === OPTION && value.length < 8 && !/["']$/.test(before));
+}
+
+/** `Pwd=value` inside a connection string or a URL query, or not a path; alone, `PWD=/x` is a directory. */
 function isPart(text: string, { 0: before, 2: name = "", index }: RegExpExecArray): boolean {
-  if (!/^(?:pwd?|pass)$/i.test(name) || !before.includes("=")) return false;
+  if (!/^(?:pwd|pass)$/i.test(name) || !before.includes("=")) return false;
+  if (/^pwd$/i.test(name) && /^[^\s/~.$%`<({[\\]/.test(text.slice(index + before.length))) return true;
   if (/[;?&]\s{0,3}$/.test(text.slice(Math.max(0, index - 4), index))) return true;
   return NEXT_PART.test(text.slice(index + before.length, index + before.length + MAX_PART));
 }
@@ -274,7 +263,6 @@ function isPart(text: string, { 0: before, 2: name = "", index }: RegExpExecArra
 const NEXT_PART = /^[^\s;]{4,400};\s{0,3}[A-Za-z][\w ]{0,40}=/;
 const MAX_PART = 512;
 
-const WHOLE_MARK = /^\[redacted(?::\w{1,64})?\]$/;
 const SCHEME = /^(?:Bearer|Basic|Token|Digest|Negotiate|ApiKey)\s{1,3}/i;
 const MAX_QUOTED = 4_096;
 
@@ -288,6 +276,52 @@ function bareValue(text: string, at: number): Found {
   const [whole = "", scheme = ""] = VALUE.exec(text) ?? [];
   return { scheme, end: at + whole.length };
 }
+
+/**
+ * The whole value of a header: parameters may have blanks, commas and quotes (`Digest username="u", response="…"`). A
+ * quote that begins no parameter ends the header, as in `-H 'Authorization: …'`.
+ */
+function headerValue(text: string, at: number): Found {
+  if (ONE_WORD.test(text.slice(at, at + MAX_QUOTED))) return bareValue(text, at);
+  let open = "";
+  let backslashes = "";
+  let end = at;
+  for (; end < text.length && end < at + MAX_QUOTED; end += 1) {
+    const character = text.charAt(end);
+    if (character === "\n" || character === "\r") break;
+    if (backslashes !== "" && open === "" && /[nr]/.test(character)) break;
+    if (character === '"' || character === "'") {
+      const quote = backslashes + character;
+      if (open === quote) open = "";
+      else if (
+        open === "" &&
+        /=\s?$/.test(text.slice(Math.max(at, end - quote.length - 1), end - backslashes.length))
+      )
+        open = quote;
+      else if (open === "") break;
+    }
+    backslashes = character === "\\" ? `${backslashes}\\` : "";
+  }
+  const inside = text.slice(at, end - backslashes.length).trimEnd();
+  const scheme = SCHEME.exec(inside)?.[0] ?? "";
+  return { scheme, end: at + inside.length };
+}
+
+/** These schemes have one word, and prose may follow it. */
+const ONE_WORD =
+  /^(?:Bearer|Basic|Negotiate|ApiKey)\s{1,3}[^\s"'\\,;=]{4,}={0,2}(?=[\s;)}\]]|$|\\{0,3}["'](?:[\s,;:)}\]\\]|$))/i;
+
+/** Everything between the first and the last quote of `["one", "two"]`. Null: no list. */
+function listValue(text: string, at: number): Found | null {
+  const list = LIST.exec(text.slice(at, at + MAX_QUOTED))?.[0];
+  if (list === undefined || /^\[{1,2}redacted[\]:]/.test(list)) return null;
+  const scheme = /^\[\s*\\{0,3}["']?/.exec(list)?.[0] ?? "";
+  const inside = list.slice(scheme.length, -1).trimEnd();
+  const end = /["']$/.test(scheme) ? inside.slice(0, -1).replace(/\\{1,3}$/, "") : inside;
+  return { scheme, end: at + scheme.length + end.length };
+}
+
+const LIST = /^\[(?:[^\]"'\\]|\\{1,3}[^"'\\]|\\{1,3}"[^"\r\n]*"|"(?:[^"\\\r\n]|\\.)*"|'[^'\r\n]*')*\]/;
 
 /**
  * The value up to its closing quote, including blanks. Null: no closing quote on this line, or almost nothing before

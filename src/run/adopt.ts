@@ -86,7 +86,7 @@ export async function conversationWords(
   return said === null || said === undefined ? null : redacted(wordsIn(said), redact);
 }
 
-/** The same for the run's copy of its session. Also null if it may hold a secret that is no longer known. */
+/** The same for the run's copy of its session. Also null if it may hold a secret that is not known to be the same today. */
 export function copyWords(
   deps: Deps,
   run: RunRecord,
@@ -95,8 +95,8 @@ export function copyWords(
   const engine = allEngines(deps).find(({ id }) => id === run.agentName);
   const own = run.escrow?.files[0];
   if (engine === undefined || own === undefined || own.size > MAX_WORDS_BYTES) return null;
-  const { redact, unknown } = recognition(environmentOf(deps, engine, []).env, run, attempts);
-  const text = unknown.length > 0 ? null : readCopy(run.runDirectory, own);
+  const { redact, unproven } = recognition(environmentOf(deps, engine, []).env, run, attempts);
+  const text = unproven.length > 0 ? null : readCopy(run.runDirectory, own);
   return text === null ? null : redacted(wordsOf(engine, text), redact);
 }
 

@@ -13,7 +13,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Env } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
-import type { RightsVariable, RunRecord } from "../core/records.ts";
+import type { AttemptRecord, RightsVariable, RunRecord } from "../core/records.ts";
 import { codex } from "../engines/codex.ts";
 import type { Command } from "../engines/engine.ts";
 import { ENGINES } from "../engines/engines.ts";
@@ -22,7 +22,8 @@ import {
   assertSameRights,
   EXCERPT_CHARACTERS,
   excerpt,
-  hiddenNames,
+  hiddenVariables,
+  recognition,
   recordedEnv,
   redactorFor,
   rightsVariables,
@@ -42,6 +43,21 @@ const CASES: Readonly<
   "behind an equals sign": [[`--model=${SECRET}`], ["--model=[redacted]"], ["--model"]],
   "right behind a short option": [[`-m${SECRET}`], ["-m[redacted]"], ["-m"]],
   "right behind a short option, with more": [[`-m${SECRET}=x`], ["-m[redacted]=x"], ["-m"]],
+  "a password with @ in a URL": [
+    ["--append-system-prompt", "https://u:p@canary@h/"],
+    ["--append-system-prompt", "https://u:[redacted]@h/"],
+    ["--append-system-prompt"],
+  ],
+  "short names of options": [
+    ["--dsn", "canary", "--pwd", "canary", "--env", "DSN=canary"],
+    ["--dsn", "[redacted]", "--pwd", "[redacted]", "--env", "DSN=[redacted]"],
+    ["--dsn", "--pwd", "--env"],
+  ],
+  "a secret that begins with dashes": [
+    ["--password", "--canary1X", "--password", "--model"],
+    ["--password", "[redacted]", "--password", "--model"],
+    ["--password"],
+  ],
   "an option with a secret's name": [["--api-key", "hunter2x"], ["--api-key", "[redacted]"], ["--api-key"]],
 };
 
@@ -93,10 +109,30 @@ test("the password of a URL in a variable is a secret, and the variable is recor
   expect(redactorFor(env, [])("log in as app with hunter@2222 at db.example.org")).toBe(
     "log in as app with [redacted:DATABASE_URL] at db.example.org",
   );
-  expect(hiddenNames(env, [["CACHE_URL", "redis://:s0-long-a-word@h"]])).toEqual([
-    "CACHE_URL",
-    "DATABASE_URL",
-  ]);
+  const { hidden, hiddenSums } = hiddenVariables(env, [["CACHE_URL", "redis://:s0-long-a-word@h"]]);
+  expect(hidden).toEqual(["CACHE_URL", "DATABASE_URL"]);
+  expect(Object.entries(hiddenSums)).toEqual(
+    hidden.map((name) => [name, expect.stringMatching(/^[0-9a-f]{4}$/)]),
+  );
+});
+
+/** The value of today → whether `logs --redacted` refuses, and whether the search leaves the copy out. */
+test.for<[today: string | undefined, unknown: boolean, unproven: boolean, recorded?: "earlier"]>([
+  ["canary-of-the-run", false, false],
+  [undefined, true, true],
+  ["another-value-99", true, true],
+  ["", false, true],
+  ["canary-of-the-run", false, true, "earlier"],
+  ["another-value-99", false, true, "earlier"],
+])("a variable that is %j today is unknown: %j, unproven: %j", ([today, unknown, unproven, recorded]) => {
+  const { hidden, hiddenSums } = hiddenVariables({ MY_TOKEN: "canary-of-the-run" }, []);
+  const attempt = { hidden, ...(recorded === undefined ? { hiddenSums } : {}) } as unknown as AttemptRecord;
+  const run = { launch: { env: [] } } as unknown as RunRecord;
+  const found = recognition(today === undefined ? {} : { MY_TOKEN: today }, run, [attempt]);
+  expect(found).toMatchObject({
+    unknown: unknown ? ["MY_TOKEN"] : [],
+    unproven: unproven ? ["MY_TOKEN"] : [],
+  });
 });
 
 /** What a resume with other variables meets; "" is nothing. `args` are those of its command. */
@@ -146,6 +182,22 @@ describe("a resume refuses a variable of the engine that changed since the start
     expect(met(id, [{ [name]: "1" }, { [name]: "1" }])).toBe("");
     expect(met(id, [{}, { [name]: "1" }], "", { allowed: true })).toBe("");
     expect(met(id, [{}, { [name]: "1" }], "", { old: true })).toBe("");
+  });
+
+  /** With a home of the engine that stays, HOME alone may move the places of its settings. */
+  test.for<[id: string, start: Env, later: Env, then: string]>([
+    ["opencode", { HOME: "/a" }, { HOME: "/b" }, "would_widen"],
+    ["opencode", { HOME: "/a" }, {}, "would_widen"],
+    ["opencode", { HOME: "/a", XDG_DATA_HOME: "/d" }, { HOME: "/b", XDG_DATA_HOME: "/d" }, "would_widen"],
+    ["opencode", { HOME: "/a", XDG_CONFIG_HOME: "/c" }, { HOME: "/b", XDG_CONFIG_HOME: "/c" }, "would_widen"],
+    ["opencode", { HOME: "/a" }, { HOME: "/a", XDG_DATA_HOME: "/d" }, ""],
+    ["codex", { HOME: "/a", CODEX_HOME: "/c" }, { HOME: "/b", CODEX_HOME: "/c" }, ""],
+    ["claude", { HOME: "/a", CLAUDE_CONFIG_DIR: "/c" }, { HOME: "/b", CLAUDE_CONFIG_DIR: "/c" }, ""],
+    ["gemini", { HOME: "/a", GEMINI_CLI_HOME: "/c" }, { HOME: "/b", GEMINI_CLI_HOME: "/c" }, ""],
+  ])("%s, from %j to %j", ([id, start, later, then]) => {
+    expect(met(id, [start, later])).toBe(then);
+    expect(met(id, [start, later], "", { allowed: true })).toBe(then);
+    expect(met(id, [start, later], "", { rights: [] })).toBe("XDG_CONFIG_HOME" in start ? "would_widen" : "");
   });
 
   test("and --allow-env does not cover variables that are known to grant rights", () => {

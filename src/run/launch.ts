@@ -14,7 +14,8 @@ import type { AttemptRecord, LaunchEnv, RightsFile, RightsVariable, RunRecord } 
 import type { Command, Engine } from "../engines/engine.ts";
 import { isGuarded, namedPaths, secretsAt } from "../engines/engines.ts";
 import { harmlessLine } from "../lib/harmless.ts";
-import { isSecretName, MIN_KNOWN, type Redact, redactor, urlPasswords } from "../lib/secrets.ts";
+import { isPlainOption, isSecretName, isSecretOption } from "../lib/secret-names.ts";
+import { MIN_KNOWN, type Redact, redactor, urlPasswords } from "../lib/secrets.ts";
 import { type DaemonWork, inSupervisor } from "./resume/plan.ts";
 
 /** Hides the values of all secret-named variables, passwords of URLs in others, and everything that looks like a secret by itself. */
@@ -22,10 +23,23 @@ export function redactorFor(env: Env, given: readonly (readonly [string, string]
   return redactor(secretsIn(env, given));
 }
 
-/** Whose values a redactor of these variables knows. */
-export function hiddenNames(env: Env, given: readonly (readonly [string, string])[]): readonly string[] {
+/** The variables whose values a redactor of these knows, and a sum of each value. */
+export function hiddenVariables(
+  env: Env,
+  given: readonly (readonly [string, string])[],
+): { readonly hidden: readonly string[]; readonly hiddenSums: Readonly<Record<string, string>> } {
   const known = secretsIn(env, given).filter(({ value }) => value.length >= MIN_KNOWN);
-  return [...new Set(known.map(({ name }) => name))].toSorted();
+  const hidden = [...new Set(known.map(({ name }) => name))].toSorted();
+  const values = { ...env, ...Object.fromEntries(given) };
+  return {
+    hidden,
+    hiddenSums: Object.fromEntries(hidden.map((name) => [name, sumOf(name, values[name] ?? "")])),
+  };
+}
+
+/** The same for the same value in every run, so that many records tell no more than one. */
+function sumOf(name: string, value: string): string {
+  return digest(`${name}=${value}`).slice(0, 4);
 }
 
 function secretsIn(env: Env, given: readonly (readonly [string, string])[]) {
@@ -39,16 +53,30 @@ function secretsIn(env: Env, given: readonly (readonly [string, string])[]) {
 /** A recorded run's secrets, as far as today's environment and config still tell them. */
 export interface Recognition {
   readonly redact: Redact;
-  /** Variables that some attempt had and that are not set today: their values are not recognized in the raw logs. */
+  /**
+   * Variables that some attempt had and that are not set today, or to another value: the values of the attempt are not
+   * recognized in the raw logs. A variable that the user has set to nothing is not among them.
+   */
   readonly unknown: readonly string[];
+  /** All variables whose value is not known to be that of every attempt. What is stored for good needs this proof. */
+  readonly unproven: readonly string[];
 }
 
 export function recognition(env: Env, run: RunRecord, attempts: readonly AttemptRecord[]): Recognition {
   const given = run.launch.env.flatMap(({ name, value }) => (value === null ? [name] : []));
-  const names = new Set([...given, ...attempts.flatMap(({ hidden }) => hidden ?? [])]);
+  const names = [...new Set([...given, ...attempts.flatMap(({ hidden }) => hidden ?? [])])].toSorted();
+  const sums = (name: string) =>
+    attempts.flatMap(({ hidden, hiddenSums }) =>
+      hidden?.includes(name) === true ? [hiddenSums?.[name]] : [],
+    );
+  const isOther = (name: string) => {
+    const now = env[name] === undefined ? null : sumOf(name, env[name]);
+    return sums(name).some((sum) => sum !== undefined && sum !== now);
+  };
   return {
     redact: redactorFor(env, []),
-    unknown: [...names].filter((name) => env[name] === undefined).toSorted(),
+    unknown: names.filter((name) => env[name] === undefined || (env[name] !== "" && isOther(name))),
+    unproven: names.filter((name) => isOther(name) || !env[name] || sums(name).includes(undefined)),
   };
 }
 
@@ -81,10 +109,11 @@ export function storableArgs(
       redacted.push(kept === 0 ? (before ?? "a word") : arg.slice(0, kept).replace(/=$/, ""));
       return `${arg.slice(0, kept)}[redacted]`;
     }
-    const hidden =
-      before !== undefined && isSecretOption(before) && !arg.startsWith("-")
-        ? "[redacted]"
-        : hide(arg, redact);
+    if (before !== undefined && isSecretOption(before) && !isPlainOption(arg)) {
+      redacted.push(before);
+      return "[redacted]";
+    }
+    const hidden = hide(arg, redact);
     if (hidden !== arg) redacted.push(arg.startsWith("-") ? nameOf(arg, redact) : (before ?? "a word"));
     return hidden;
   });
@@ -128,18 +157,24 @@ export function recordedEnv(
   return [...values, ...given];
 }
 
-/** Digests, since such a variable may hold a whole config with keys in it. */
+/**
+ * Digests, since such a variable may hold a whole config with keys in it. HOME stands for the settings places that
+ * follow it.
+ */
 export function rightsVariables(engine: Engine, env: Env): readonly RightsVariable[] {
   const opening = engine.openingEnv?.names ?? [];
   const known = new Set([...(engine.rightsEnv ?? []), ...opening]);
   const names = Object.keys(env).filter((name) => known.has(name) || isUnknown(engine, name));
-  return [...known, ...names.filter((name) => !known.has(name)).toSorted()].flatMap((name) => {
+  const places = engine.settingsPlaces?.(env);
+  const home = places === undefined ? [] : [{ name: "HOME", sha256: digest(places.join("\0")) }];
+  const variables = [...known, ...names.filter((name) => !known.has(name)).toSorted()].flatMap((name) => {
     const value = env[name];
     if (value === undefined) return [];
     // A link may take the place of the folder later, or of one above it.
     const leads = opening.includes(name) && value !== "" ? { leads: digest(realFolder(value)) } : {};
     return [{ name, sha256: digest(value), ...leads }];
   });
+  return [...variables, ...home];
 }
 
 function digest(text: string): string {
@@ -176,6 +211,7 @@ export function assertSameRights(engine: Engine, run: RunRecord, later: LaterEnv
   for (const name of differ) {
     const unknown = isUnknown(engine, name);
     // Runs of earlier versions have no record of these.
+    if (name === "HOME" && !began.has(name)) continue;
     if (opening.includes(name) || (unknown && (allowEnv === true || run.launch.guarded === undefined)))
       continue;
     const was = began.has(name) ? (now.has(name) ? "had another value" : "was set") : "was not set";
@@ -287,7 +323,7 @@ function differences(engine: Engine, run: RunRecord, env: Env) {
   const began = new Map(run.launch.rights.map((variable) => [variable.name, variable]));
   const known = [...(engine.rightsEnv ?? []), ...(engine.openingEnv?.names ?? [])];
   const names = [...new Set([...now.keys(), ...began.keys()])].filter(
-    (name) => known.includes(name) || isUnknown(engine, name),
+    (name) => known.includes(name) || isUnknown(engine, name) || name === "HOME",
   );
   const isSame = (one?: RightsVariable, other?: RightsVariable) =>
     one?.sha256 === other?.sha256 && (one?.leads ?? other?.leads) === (other?.leads ?? one?.leads);
@@ -330,10 +366,6 @@ function hide(arg: string, redact: Redact): string {
   if (hidden !== arg || !/^-[A-Za-z]/.test(arg)) return hidden;
   // What a short option is given may stand right behind its letter.
   return `${arg.slice(0, 2)}${redact(arg.slice(2))}`;
-}
-
-function isSecretOption(arg: string): boolean {
-  return /^--?[a-z]/i.test(arg) && isSecretName(arg.replace(/^-+/, "").replaceAll("-", "_").toUpperCase());
 }
 
 function nameOf(arg: string, redact: Redact): string {

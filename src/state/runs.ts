@@ -19,7 +19,8 @@ import type * as Schemas from "../core/schemas.ts";
 import type { RecordOf } from "../core/schemas.ts";
 import type { AgentRecord } from "../core/supervision.ts";
 import { objectIn, stringIn } from "../lib/json.ts";
-import { isSecretName, type Redact, redactor, redactValue } from "../lib/secrets.ts";
+import { isSecretName } from "../lib/secret-names.ts";
+import { type Redact, redactor, redactValue } from "../lib/secrets.ts";
 import {
   checkOwnDirectory,
   damaged,

@@ -12,7 +12,7 @@ import { Fault } from "../core/faults.ts";
 import { readSelector } from "../core/ids.ts";
 import type { AgentDefinition, PipelineDefinition, RunbookSource } from "../core/runbook.ts";
 import type { AgentRecord, PipelineRecord } from "../core/supervision.ts";
-import { isSecretName } from "../lib/secrets.ts";
+import { isSecretName } from "../lib/secret-names.ts";
 import { shellLine } from "../lib/shell.ts";
 import { assertReachable, type Deps } from "../run/run.ts";
 import type { Document } from "../store/store.ts";

@@ -2,7 +2,8 @@
 import { parse } from "smol-toml";
 import { Fault } from "../../core/faults.ts";
 import { harmlessLine } from "../../lib/harmless.ts";
-import { isSecretName, redactor, redactValue } from "../../lib/secrets.ts";
+import { isSecretName } from "../../lib/secret-names.ts";
+import { redactor, redactValue } from "../../lib/secrets.ts";
 import { nearest } from "../../lib/suggest.ts";
 import { readConfigText } from "../../state/config-text.ts";
 import type { Context } from "../context.ts";

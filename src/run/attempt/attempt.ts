@@ -14,7 +14,7 @@ import { type EngineSetup, settingsEnv, versionOf } from "../engine-setup.ts";
 import { copiesLeft, takeEscrow } from "../escrow/escrow.ts";
 import { environmentAt } from "../isolate.ts";
 import type { Job, Watch } from "./job.ts";
-import { hiddenNames, redactorFor } from "../launch.ts";
+import { hiddenVariables, redactorFor } from "../launch.ts";
 import { isDead, type RunLease } from "../leases.ts";
 import { ownsAttempt } from "./ledger.ts";
 import type { Limits } from "./liveness.ts";
@@ -125,7 +125,7 @@ function jobOf(deps: Deps, plan: AttemptPlan, redact: Redact): Job {
     limits: request.limits,
     fence: hold.fence,
     redact,
-    hidden: hiddenNames(setup.env, plan.env),
+    ...hiddenVariables(setup.env, plan.env),
     ...sizeFor(plan),
     // An unknown version stops nothing.
     version: versionOf(deps, setup.engine, setup.program).catch(() => null),

@@ -39,6 +39,8 @@ export interface Job {
   readonly redact: Redact;
   /** Names of the variables whose values `redact` knows. */
   readonly hidden: readonly string[];
+  /** Their values, as far as a later command needs to see that one has changed. */
+  readonly hiddenSums: Readonly<Record<string, string>>;
   readonly size?: TerminalSize;
   /** Resolves at once, or while the agent works. */
   readonly version: Promise<string | null>;
@@ -158,6 +160,7 @@ export function intendedAttempt(deps: Deps, job: Job): AttemptRecord {
     bytes: { stdout: 0, stderr: 0 },
     diagnostics: job.diagnostics,
     hidden: job.hidden,
+    hiddenSums: job.hiddenSums,
     ...(job.restored === undefined ? {} : { restored: job.restored }),
     ...(job.scheduled === undefined ? {} : { scheduled: job.scheduled }),
   };
