@@ -156,7 +156,7 @@ const PRIVATE_KEY =
  * colon are a port and a path.
  */
 const URL_PASSWORD = /(:\/\/[^\s/?#:"'\\[\]]{0,128}:)(?!\d{1,5}[/?#])((?:[^\s"'\\:]|:(?!\/\/)){1,512})@/g;
-/** The user of a URL without a password, or with one that means that the user is the token. */
+/** The user of a URL without a password, or with a password by which the user is the token. */
 const URL_TOKEN = /(:\/\/)([^\s/?#:@"'\\[\]]{8,512})((?::(?:x-oauth-basic)?)?@)/g;
 const COOKIE =
   /((?<![\w-])(?:set-)?cookie\\{0,3}["']?:\s{0,3}\\{0,3}["']?)(?!\[redacted)[^\s"'\\][^"'\\\r\n]*/gi;

@@ -8,7 +8,7 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { closeSync, openSync, statSync } from "node:fs";
 import { errorCode } from "../core/errno.ts";
 import type { Exit, Stream } from "../core/events.ts";
-import { Fault } from "../core/faults.ts";
+import { Fault, wantOf } from "../core/faults.ts";
 import type { ProcessIdentity } from "../core/records.ts";
 import { identityOfChild, identityOfLeader } from "./identity.ts";
 import { deathSignalPrefix, lockProgram, requireProgram } from "./program.ts";
@@ -184,6 +184,8 @@ function requireDirectory(cwd: string): void {
 
 function refusal(error: unknown, program: string): unknown {
   if (error instanceof Fault || !(error instanceof Error)) return error;
+  const want = wantOf(error);
+  if (want !== null) return want;
   const code = errorCode(error) ?? error.message;
   const facts = { program, code };
   switch (code) {

@@ -58,7 +58,7 @@ export interface Recognition {
    * recognized in the raw logs. A variable that the user has set to nothing is not among them.
    */
   readonly unknown: readonly string[];
-  /** All variables whose value is not known to be that of every attempt. What is stored for good needs this proof. */
+  /** All variables whose value is not known to be that of every attempt. Text that stays for good needs this proof. */
   readonly unproven: readonly string[];
 }
 

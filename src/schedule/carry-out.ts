@@ -120,7 +120,7 @@ export class Schedule {
     }
     const tries = (this.#tries.get(record.id) ?? 0) + 1;
     this.#tries.set(record.id, tries);
-    const isUnknown = fault.code === "spawn_failed" || fault.code === "index_busy";
+    const isUnknown = ["spawn_failed", "too_many_files", "index_busy"].includes(fault.code);
     if (isUnknown && tries < MOST_TRIES) return;
     await this.#failed(record, "failed", fault.message);
   }
