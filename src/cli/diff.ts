@@ -29,18 +29,42 @@ export const command = defineCommand({
     const run = await selectRun(deps, args.handle);
     const patch = options.stat !== true;
     const { attempt } = options;
-    const changes = await changesOf(deps, run, { ...(attempt === undefined ? {} : { attempt }), patch });
+    const wanted = { ...(attempt === undefined ? {} : { attempt }), patch };
+    const changes = await stoppable((signal) => changesOf(deps, run, { ...wanted, signal }));
     if (options.json === true) {
       reply({ handle: run.handle, ...changes }, "");
       return 0;
     }
     for (const note of changes.notes) context.log.info(harmlessLine(note, 1_000));
     const lines = patch ? patchLines(context.terminal, changes) : statLines(context.terminal, changes);
-    if (lines.length === 0) context.print("No file changed.");
+    if (lines.length === 0)
+      context.print(
+        changes.notes.length === 0
+          ? "No file changed."
+          : "No change found. Not everything was compared: see the notes.",
+      );
     else await show(context, deps.processes, deps.env, lines);
     return 0;
   },
 });
+
+/** A signal ends git first, so that its temporary files can be removed, and then Reprise. */
+async function stoppable<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const abort = new AbortController();
+  let by: NodeJS.Signals | null = null;
+  const stop = (signal: NodeJS.Signals) => {
+    by = signal;
+    abort.abort();
+  };
+  const signals = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+  for (const signal of signals) process.on(signal, stop);
+  try {
+    return await work(abort.signal);
+  } finally {
+    for (const signal of signals) process.off(signal, stop);
+    if (by !== null) process.kill(process.pid, by);
+  }
+}
 
 function statLines(terminal: Terminal, { files }: Changes): readonly string[] {
   if (files.length === 0) return [];

@@ -24,13 +24,13 @@ export async function changeLines(
   const isWorktree = run.launch.isolate === "worktree";
   const since = isWorktree ? 1 : attempt.n;
   try {
-    const { files, exact } = await changesOf(deps, run, {
+    const { files, exact, notes } = await changesOf(deps, run, {
       attempt: since,
       patch: false,
       timeoutMs: TIMEOUT_MS,
     });
     if (!exact) return [];
-    if (files.length === 0) return isWorktree ? ["changes  no file changed"] : [];
+    if (files.length === 0) return isWorktree && notes.length === 0 ? ["changes  no file changed"] : [];
     const names = files.slice(0, MOST_NAMES).map(({ path }) => harmlessLine(path, 60));
     const more = files.length > MOST_NAMES ? ", …" : "";
     const diff = `reprise diff ${run.handle}${since === 1 ? "" : ` --attempt ${since}`}`;

@@ -17,6 +17,7 @@ import {
   statSync,
   symlinkSync,
   truncateSync,
+  utimesSync,
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
@@ -65,6 +66,10 @@ function commit(files: Record<string, string> = {}): void {
   write(files);
   git("add", "-A");
   git("commit", "-qm", "c");
+}
+
+function pipe(path: string): void {
+  spawnSync("mkfifo", [at(path)]);
 }
 
 function large(path: string, mib = 9): void {
@@ -239,7 +244,7 @@ const CASES: Record<string, Case> = {
       large("five");
     },
     shows: { two: "changed  ", four: "renamed three  ", five: "added  " },
-    notes: /^compared without content, files by size and time, .*: .*one/,
+    notes: /^compared without content, by size and time: .*one/,
   },
   "a repository in the folder counts by its commit": {
     before: () => {
@@ -253,7 +258,7 @@ const CASES: Record<string, Case> = {
       write({ "other/x": "1\n" });
     },
     shows: { nested: "changed  " },
-    notes: /^compared without content, .*: nested, other$/,
+    notes: /^repositories in the folder are compared by commit, not looked into: nested, other$/,
   },
   "a conflict that was there before is not the agent's": {
     before: () => {
@@ -282,6 +287,67 @@ const CASES: Record<string, Case> = {
     },
     after: () => write({ b: "2\n" }),
     shows: { b: "changed 1 1" },
+  },
+  "files that the index flags as unchanged, or to skip": {
+    before: () => {
+      write({ b: "mine\n" });
+      git("update-index", "--assume-unchanged", "b");
+    },
+    after: () => {
+      git("update-index", "--assume-unchanged", "a");
+      write({ a: "2\n", b: "mine\nagent\n" });
+      git("update-index", "--skip-worktree", "dir/c", "a");
+      remove("dir/c");
+    },
+    shows: { a: "changed 1 1", b: "changed 1 0", "dir/c": "deleted 0 1" },
+  },
+  "a flagged file that a sparse checkout leaves out, and that is there": {
+    before: () => git("sparse-checkout", "set", "--no-cone", "/a", "/b"),
+    after: () => {
+      git("update-index", "--skip-worktree", "b");
+      git("config", "sparse.expectFilesOutsideOfPatterns", "true");
+      write({ b: "2\n" });
+    },
+    shows: { b: "changed 1 1" },
+  },
+  "a file with its old size and time, whatever the repository's settings compare": {
+    before: () => {
+      utimesSync(at("a"), 1_700_000_000, 1_700_000_000);
+      git("config", "core.checkStat", "minimal");
+      git("config", "core.trustctime", "false");
+      git("update-index", "--refresh");
+    },
+    after: () => {
+      // Git compares whole seconds.
+      const second = () => Math.floor(lstatSync(at("a")).ctimeMs / 1_000);
+      const before = second();
+      do {
+        write({ a: "z\n" });
+        utimesSync(at("a"), 1_700_000_000, 1_700_000_000);
+      } while (second() === before);
+    },
+    shows: { a: "changed 1 1" },
+  },
+  "that it did not look into a repository which git links": {
+    before: () => {
+      git("init", "-q", "lib");
+      git("-C", "lib", "commit", "-q", "--allow-empty", "-m", "1");
+      git("add", "lib");
+      git("commit", "-qm", "lib");
+    },
+    after: () => write({ "lib/new": "1\n" }),
+    shows: {},
+    notes: /^repositories in the folder are compared by commit, not looked into: lib$/,
+  },
+  "changes although a setting names a pipe as the file with ignore rules": {
+    before: noop,
+    after: () => {
+      pipe("../pipe");
+      for (const key of ["core.excludesFile", "core.attributesFile", "diff.orderFile"])
+        git("config", key, join(root, "pipe"));
+      write({ a: "2\n" });
+    },
+    shows: { a: "changed 1 1" },
   },
   "hostile names": {
     before: () => write({ 'x:y "z" \\ \n': "1\n", "-x": "1\n", ":(top)": "1\n" }),
@@ -349,7 +415,7 @@ describe("changesOf", () => {
     const inside = await changesOf(deps, run, { attempt: 3, patch: false });
     expect([listed(inside), inside.notes]).toEqual([
       {},
-      ["of submodules, only the commit is compared, not the files in them"],
+      ["repositories in the folder are compared by commit, not looked into: sub"],
     ]);
     git("-C", "sub", "commit", "-q", "--allow-empty", "-m", "3");
     expect(listed(await changesOf(deps, run, { attempt: 3, patch: false }))).toEqual({ sub: "changed 1 1" });
@@ -388,6 +454,57 @@ describe("changesOf", () => {
     for (const entry of entries)
       expect(statSync(join(entry.parentPath, entry.name)).mode & 0o777).toBe(entry.isFile() ? 0o600 : 0o700);
   });
+
+  const UNREADABLE: Record<string, [spoil: () => void, says: RegExp]> = {
+    "the folder is gone": [
+      () => rmSync(top, { recursive: true }),
+      /with: \S+\/project is gone\. `reprise diff`/,
+    ],
+    "the repository is gone": [
+      () => remove(".git"),
+      /could not read the files of \S+: .*not a git repository/,
+    ],
+    "its .git leads nowhere": [
+      () => {
+        remove(".git");
+        write({ ".git": "gitdir: /nonexistent\n" });
+      },
+      /its \.git leads nowhere/,
+    ],
+    "HEAD is empty": [() => write({ ".git/HEAD": "" }), /not a git repository/],
+    "the index is a directory": [
+      () => {
+        remove(".git/index");
+        mkdirSync(at(".git/index"));
+      },
+      /\.git\/index is not a file/,
+    ],
+    "a file with rules is a pipe": [() => pipe(".gitignore"), /\.gitignore is not a file/],
+    "a pipe in a folder keeps git waiting": [() => pipe("dir/.gitignore"), /git needed more than 0\.5 s/],
+    "a pipe keeps the settings from being read": [
+      () => {
+        git("config", "include.path", join(root, "pipe"));
+        pipe("../pipe");
+      },
+      /could not read the git settings in \S+: git did not answer in time/,
+    ],
+  };
+
+  test.each(Object.entries(UNREADABLE))(
+    "ends with the reason and no temporary file when %s",
+    async (_name, [spoil, says]) => {
+      git("init", "-q", "-b", "main");
+      commit({ a: "a\n", "dir/c": "c\n" });
+      await begin();
+      spoil();
+      const refused = changesOf(deps, run, { patch: true, timeoutMs: 500 });
+      await expect(refused).rejects.toMatchObject({
+        code: "cwd_invalid",
+        message: expect.stringMatching(says),
+      });
+      expect(readdirSync(deps.state.root).filter((name) => name.includes("tmp"))).toEqual([]);
+    },
+  );
 
   const EARLIER = /compared with the commit at the start; changes that were uncommitted then are included/;
 

@@ -2,15 +2,16 @@
  * What changed in a run's folder since an attempt began, by git. Writes nothing into the repository: a temporary index
  * and object directory outside it hold the folder as it is now.
  */
-import { existsSync, rmSync } from "node:fs";
+import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import { makeDirectory, temporaryPath } from "../state/files.ts";
 import { isDirectory, spelled } from "../state/places.ts";
 import type { Deps } from "./deps.ts";
-import { type Git, type GitOptions, MOST_LISTED, openGit } from "./git.ts";
+import { type Git, type GitLimits, type GitOptions, MOST_LISTED, openGit } from "./git.ts";
 import { capture, type CapturePlan, isFileAt, LARGE_BYTES, writeTree } from "./git/capture.ts";
+import { assertPlainFiles } from "./git/listing.ts";
 import { type FoundStart, findStart, isFresh } from "./git/snapshot.ts";
 
 export interface ChangedFile {
@@ -40,21 +41,33 @@ export interface Changes {
   readonly patch: string;
 }
 
-const TIMEOUT_MS = 60_000;
+/** A git that takes longer probably waits for something that never comes. */
+const TIMEOUT_MS = 20_000;
 
 interface Wanted {
   readonly attempt?: number;
   readonly patch: boolean;
   /** For each question to git. */
   readonly timeoutMs?: number;
+  /** Ends git. The temporary files are removed before the Fault. */
+  readonly signal?: AbortSignal;
 }
 
 export async function changesOf(deps: Deps, run: RunRecord, wanted: Wanted): Promise<Changes> {
   const attempt = await attemptFor(deps, run, wanted.attempt);
   const from = attempt.startedFrom;
-  if (from === undefined) throw notComparable(run, "was in no git repository that Reprise could read");
-  if (!isDirectory(from.top)) throw notComparable(run, "is gone");
-  const git = await openGit(deps, from.top);
+  if (from === undefined)
+    throw notComparable(
+      run,
+      `${run.cwd} was in no git repository that Reprise could read when the attempt began`,
+    );
+  if (!isDirectory(from.top)) throw notComparable(run, `${from.top} is gone`);
+  assertPlainFiles(from.top);
+  const limits = {
+    timeoutMs: wanted.timeoutMs ?? TIMEOUT_MS,
+    ...(wanted.signal === undefined ? {} : { signal: wanted.signal }),
+  };
+  const git = await openGit(deps, from.top, {}, limits);
   const start = isFresh(run, attempt) ? null : await findStart(run, attempt);
   const place = temporaryPath(deps.state.root);
   makeDirectory(place);
@@ -62,12 +75,8 @@ export async function changesOf(deps: Deps, run: RunRecord, wanted: Wanted): Pro
     const bases = [start?.record?.tree ?? null, from.commit] as const;
     const look = async (name: string, also: readonly string[]) => {
       makeDirectory(join(place, name));
-      const now = await captureNow(
-        git,
-        { top: from.top, place: join(place, name), also, timeoutMs: wanted.timeoutMs ?? TIMEOUT_MS },
-        start,
-      );
-      return { now, sides: await compareAny(git, now, bases, { run, ...wanted }) };
+      const now = await captureNow(git, { top: from.top, place: join(place, name), also, ...limits }, start);
+      return { now, sides: await compareAny(git, now, bases, { run, patch: wanted.patch, limits }) };
     };
     const first = await look("now", []);
     // A rule that came later may make git ignore a file that counted at the start.
@@ -80,7 +89,7 @@ export async function changesOf(deps: Deps, run: RunRecord, wanted: Wanted): Pro
       ...known,
       exact: used === null || (used.record !== null && used.record.lateMs === undefined),
       files: filesIn(sides.listed, standIns),
-      notes: notesOn(from.top, used, standIns),
+      notes: notesOn(used, standIns, now.repositories),
       patch: Buffer.from(sides.patch, "latin1").toString(),
     };
   } finally {
@@ -101,7 +110,7 @@ async function attemptFor(deps: Deps, run: RunRecord, n: number | undefined): Pr
 function notComparable({ handle, cwd }: RunRecord, why: string): Fault {
   return new Fault(
     "cwd_invalid",
-    `There is nothing to compare run ${handle} with: ${cwd} ${why} when the attempt began. \`reprise diff\` needs git.`,
+    `There is nothing to compare run ${handle} with: ${why}. \`reprise diff\` needs git.`,
     { facts: { handle, cwd } },
   );
 }
@@ -110,11 +119,12 @@ interface Now {
   readonly tree: string;
   readonly env: Readonly<Record<string, string>>;
   readonly standIns: readonly string[];
+  readonly repositories: readonly string[];
 }
 
 async function captureNow(
   git: Git,
-  given: Pick<CapturePlan, "top" | "place" | "also" | "timeoutMs">,
+  given: Pick<CapturePlan, "top" | "place" | "also" | "timeoutMs" | "signal">,
   start: FoundStart | null,
 ): Promise<Now> {
   const plan: CapturePlan = {
@@ -150,9 +160,9 @@ async function compareAny(
   git: Git,
   { tree, env }: Now,
   [first, commit]: readonly [snapshot: string | null, commit: string | null],
-  { run, patch }: { readonly run: RunRecord; readonly patch: boolean },
+  { run, patch, limits }: { readonly run: RunRecord; readonly patch: boolean; readonly limits: GitLimits },
 ): Promise<Sides> {
-  const options: GitOptions = { env, encoding: "latin1", maxBytes: MOST_LISTED, timeoutMs: TIMEOUT_MS };
+  const options: GitOptions = { env, encoding: "latin1", maxBytes: MOST_LISTED, ...limits };
   const sides = async (base: string, skipped: number): Promise<Sides> => ({
     listed: await compare(git, ["--raw", "--numstat", "-z", base, tree], options, run),
     patch: patch ? await compare(git, ["--patch", base, tree], options, run) : "",
@@ -183,7 +193,8 @@ async function compare(
   const large = `core.bigFileThreshold=${LARGE_BYTES}`;
   const asked = await git(["-c", large, ...FIXED, ...args, "--"], options);
   if (asked.code === 0) return asked.stdout;
-  const why = Buffer.from(asked.stderr, "latin1").toString().slice(0, 400).trim();
+  const said = Buffer.from(asked.stderr, "latin1").toString().slice(0, 400).trim();
+  const why = asked.timedOut ? "it needed too long" : said || "it was ended";
   throw new Fault("cwd_invalid", `git could not compare the folder of run ${handle}: ${why}`, {
     facts: { handle },
   });
@@ -234,7 +245,11 @@ const DAMAGED: FoundStart = { record: null, objects: [], why: "git cannot read i
 const EARLIER =
   "compared with the commit at the start; changes that were uncommitted then are included, ignored files are not";
 
-function notesOn(top: string, start: FoundStart | null, standIns: ReadonlySet<string>): readonly string[] {
+function notesOn(
+  start: FoundStart | null,
+  standIns: ReadonlySet<string>,
+  repositories: readonly string[],
+): readonly string[] {
   const notes: string[] = [];
   if (start !== null && start.record === null)
     notes.push(...(start.why === null ? [] : [`there is no snapshot of the start: ${start.why}`]), EARLIER);
@@ -245,12 +260,10 @@ function notesOn(top: string, start: FoundStart | null, standIns: ReadonlySet<st
       `the agent had been at work for ${lateMs} ms when Reprise had read the folder; changes in that time may be missing.${named}`,
     );
   }
-  if (standIns.size > 0)
-    notes.push(
-      `compared without content, files by size and time, repositories by commit: ${names([...standIns])}`,
-    );
-  if (existsSync(join(top, ".gitmodules")))
-    notes.push("of submodules, only the commit is compared, not the files in them");
+  const files = [...standIns].filter((path) => !repositories.includes(path));
+  if (files.length > 0) notes.push(`compared without content, by size and time: ${names(files)}`);
+  if (repositories.length > 0)
+    notes.push(`repositories in the folder are compared by commit, not looked into: ${names(repositories)}`);
   return notes;
 }
 

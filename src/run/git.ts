@@ -25,6 +25,9 @@ import { filtersOff, FIXED, settingsEnv } from "./git/settings.ts";
 export type { Git, GitOptions } from "./git/place.ts";
 
 const TIMEOUT_MS = 60_000;
+
+/** For the questions about settings, and for every question without limits. */
+export type GitLimits = Pick<GitOptions, "timeoutMs" | "signal">;
 const SETTINGS_FILES: ReadonlySet<string> = new Set(["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"]);
 /** The user's variables that git gets: the place of the user's own settings, and the author of commits. */
 const USER_VARIABLES = [
@@ -41,14 +44,20 @@ const USER_VARIABLES = [
  * `cwd` is where git looks for the repository; `env` may name it instead (GIT_DIR). The settings that hold there, on the branch that
  * is checked out, and in the submodules that git may look into, are judged before each question.
  */
-export async function openGit(deps: Deps, cwd: string, env: GitOptions["env"] = {}): Promise<Git> {
+export async function openGit(
+  deps: Deps,
+  cwd: string,
+  env: GitOptions["env"] = {},
+  limits: GitLimits = {},
+): Promise<Git> {
   const program = deps.processes.resolveProgram("git", deps.env);
   if (program === null)
     throw new Fault("platform_unsupported", "git is not installed. Install git, then try again.");
   assertOwnPlace(deps, cwd);
   const base: Record<string, string> = { ...baseVariables(deps.env), PWD: cwd, ...env };
   const run: RunAt = (at, args, options = {}) => {
-    const { env: more = {}, timeoutMs = TIMEOUT_MS, encoding = "utf8", stdin, maxBytes, signal } = options;
+    const { env: more = {}, encoding = "utf8", stdin, maxBytes } = options;
+    const { timeoutMs = limits.timeoutMs ?? TIMEOUT_MS, signal = limits.signal } = options;
     return deps.processes.runTool(program, ["-C", at, ...args], {
       cwd: at,
       env: { ...base, ...more },
@@ -60,7 +69,12 @@ export async function openGit(deps: Deps, cwd: string, env: GitOptions["env"] = 
     });
   };
   if (env["GIT_DIR"] === undefined) Object.assign(base, await pinnedPlace(run, cwd));
-  const judge = new SettingsJudge(run, { cwd, gitDir: base["GIT_DIR"], top: base["GIT_WORK_TREE"] });
+  const judge = new SettingsJudge(run, {
+    cwd,
+    gitDir: base["GIT_DIR"],
+    top: base["GIT_WORK_TREE"],
+    home: base["HOME"] ?? "",
+  });
   const ask: Git = async (args, options = {}) => {
     Object.assign(base, settingsEnv([...FIXED, ...(await judge.overridesFor(args, options))]));
     LISTED.set(ask, judge.listed);

@@ -132,6 +132,11 @@ test("a repository without a commit, a sparse one and one with a submodule can b
   const outer = await start();
   writeFileSync(join(box.cwd, "sub/a.txt"), "changed in the submodule\n");
   expect(await changed(outer)).toEqual({});
+  const shown = await box.run(["diff", outer]);
+  expect([shown.stdout, shown.stderr]).toEqual([
+    "No change found. Not everything was compared: see the notes.\n",
+    "reprise: repositories in the folder are compared by commit, not looked into: sub\n",
+  ]);
   execFileSync("git", ["-c", "user.name=t", "-c", "user.email=t@e", "commit", "-qam", "x"], {
     cwd: join(box.cwd, "sub"),
     env: box.env(),
@@ -203,7 +208,10 @@ test("the summary names the files that the agent changed", async () => {
 function slowGit(): string {
   const mark = join(box.root, "listing");
   const real = execFileSync("sh", ["-c", "command -v git"], { encoding: "utf8" }).trim();
-  box.program("git", `case "$*" in *"ls-files -t"*) : >'${mark}'; exec sleep 60;; esac; exec '${real}' "$@"`);
+  box.program(
+    "git",
+    `case "$*" in *"ls-files --stage"*) : >'${mark}'; exec sleep 60;; esac; exec '${real}' "$@"`,
+  );
   return mark;
 }
 
@@ -254,4 +262,36 @@ test("without git a run works, and diff says that git is missing", async () => {
     expect.stringContaining("git is not installed"),
   ]);
   expect((await box.run(["diff", handle])).stderr).toContain(INCLUDED);
+});
+
+test.each(["SIGINT", "SIGTERM"] as const)(
+  "%s ends a diff, its git and its temporary files",
+  async (signal) => {
+    git("init", "-q");
+    commit({ "a.txt": "one\n" });
+    const handle = await start();
+    const mark = slowGit();
+    const child = box.spawn(["diff", handle]);
+    const ended = collect(child);
+    await until("git hangs", () => existsSync(mark));
+    expect(readdirSync(box.state).filter((name) => name.includes("tmp"))).toHaveLength(1);
+    child.kill(signal);
+    await ended;
+    expect(child.signalCode).toBe(signal);
+    expect(readdirSync(box.state).filter((name) => name.includes("tmp"))).toEqual([]);
+  },
+);
+
+test("hidden changes are shown, and nothing is claimed of a folder that changed beyond recognition", async () => {
+  git("init", "-q");
+  commit({ "a.txt": "one\n" });
+  const handle = await start();
+  expect((await box.run(["diff", handle])).stdout).toBe("No file changed.\n");
+  git("update-index", "--assume-unchanged", "a.txt");
+  writeFileSync(join(box.cwd, "a.txt"), "two\n");
+  expect(await changed(handle)).toEqual({ "a.txt": "changed 1 1" });
+  execFileSync("rm", ["-r", join(box.cwd, ".git/index")]);
+  mkdirSync(join(box.cwd, ".git/index"));
+  const refused = await box.run(["diff", handle]);
+  expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining("index is not a file")]);
 });

@@ -2,29 +2,26 @@
  * All files of a checkout that git does not ignore, as a git tree. Writes nothing into the repository: a copy of its index gets the
  * content of the files that differ from it, and the new objects go into a directory of Reprise.
  */
-import {
-  accessSync,
-  constants,
-  copyFileSync,
-  linkSync,
-  lstatSync,
-  mkdirSync,
-  rmSync,
-  statSync,
-} from "node:fs";
+import { accessSync, constants, copyFileSync, linkSync, mkdirSync, rmSync, statSync } from "node:fs";
 import { type BigIntStats, chmodSync, utimesSync, writeFileSync } from "node:fs";
 import { isUtf8 } from "node:buffer";
 import { dirname, join } from "node:path";
 import { isErrno } from "../../core/errno.ts";
-import { Fault } from "../../core/faults.ts";
 import { storageFault } from "../../state/files.ts";
-import { MOST_LISTED } from "../git.ts";
 import { checkedOutAt, gitFilesAt } from "./head.ts";
-import type { Git, GitOptions } from "./place.ts";
+import {
+  ask,
+  type Asking,
+  assertPlainFiles,
+  bytesOf,
+  listFiles,
+  type Listing,
+  look,
+  unread,
+} from "./listing.ts";
+import type { Git } from "./place.ts";
 
-export interface CapturePlan {
-  /** The top of the checkout. */
-  readonly top: string;
+export interface CapturePlan extends Asking {
   /** An empty directory of Reprise, for the index and the new objects. */
   readonly place: string;
   /** Other directories with objects that the tree may need. */
@@ -39,8 +36,6 @@ export interface CapturePlan {
   readonly also: readonly string[];
   /** Since when an agent may change files, in milliseconds. Null: not yet. */
   readonly changingSince: () => number | null;
-  readonly timeoutMs: number;
-  readonly signal?: AbortSignal;
 }
 
 /** Paths have one character per byte. */
@@ -49,6 +44,8 @@ export interface Captured {
   readonly env: Readonly<Record<string, string>>;
   /** Files whose content is not in the tree: a line about their size and time stands for it. */
   readonly standIns: readonly string[];
+  /** Repositories in the checkout. The tree has their commit, and nothing of their files. */
+  readonly repositories: readonly string[];
   /** Files that an agent may have changed first. The tree has them as the index does. */
   readonly unsure: readonly string[];
   /** An agent may have changed files before they were read, and nothing proves that it did not. */
@@ -58,9 +55,6 @@ export interface Captured {
 /** Larger files are stand-ins. Git shows no lines of them either (`core.bigFileThreshold`). */
 export const LARGE_BYTES = 8 << 20;
 
-/** A split index would be written into the repository. Without syncs, a power cut may cost the tree, and `diff` says so. */
-const CALM = ["-c", "core.splitIndex=false", "-c", "core.fsync=none"];
-const LIST = "ls-files -t -z --deleted --modified --others --exclude-standard".split(" ");
 /** The kernel's clock for files may be this much behind. */
 const TICK_MS = 20;
 /** Looking at more files would take too long. */
@@ -72,6 +66,8 @@ export async function capture(git: Git, plan: CapturePlan): Promise<Captured> {
   if (files === null) throw unread(top, "its .git leads nowhere");
   const [index, first] = [join(place, "index"), join(place, "index-first")];
   const objects = join(place, "objects");
+  assertPlainFiles(top);
+  assertReadable(top, files.index);
   try {
     mkdirSync(objects, { mode: 0o700 });
     copyIndex(files.index, first);
@@ -83,7 +79,8 @@ export async function capture(git: Git, plan: CapturePlan): Promise<Captured> {
     GIT_OBJECT_DIRECTORY: objects,
     GIT_ALTERNATE_OBJECT_DIRECTORIES: [files.objects, ...plan.objects].map(quotedPath).join(":"),
   };
-  const listed = await listChanged(git, plan, { ...env, GIT_INDEX_FILE: first });
+  const listing = await listFiles(git, plan, { ...env, GIT_INDEX_FILE: first });
+  const listed = toRead(plan, listing);
   const unsure = new Set<string>();
   for (;;) {
     const entries = examine(plan, listed);
@@ -95,11 +92,11 @@ export async function capture(git: Git, plan: CapturePlan): Promise<Captured> {
     const fresh = early.filter((entry) => isLate(plan, entry));
     for (const { path } of fresh) unsure.add(path);
     if (fresh.length > 0) continue;
-    const isProven =
-      unsure.size === 0 && (await wasQuiet(git, plan, { ...env, GIT_INDEX_FILE: first }, listed));
+    const isProven = unsure.size === 0 && (await wasQuiet(plan, [...listing.tracked, ...listed]));
     rmSync(first, { force: true });
     const standIns = early.filter(({ standIn }) => standIn !== null).map(({ path }) => path);
-    return { env, standIns, unsure: [...unsure], isLate: !isProven };
+    const { repositories } = listing;
+    return { env, standIns, repositories, unsure: [...unsure], isLate: !isProven };
   }
 }
 
@@ -107,6 +104,17 @@ export async function capture(git: Git, plan: CapturePlan): Promise<Captured> {
 export async function writeTree(git: Git, plan: CapturePlan, { env }: Captured): Promise<string> {
   // A partial clone lacks objects of files that are not checked out.
   return (await ask(git, plan, ["write-tree", "--missing-ok"], { env })).trim();
+}
+
+function assertReadable(top: string, index: string): void {
+  try {
+    accessSync(index, constants.R_OK);
+  } catch (error) {
+    // A repository without commits may have no index.
+    if (isErrno(error, "ENOENT", "ENOTDIR")) return;
+    if (!isErrno(error)) throw error;
+    throw unread(top, `${index} cannot be read (${error.code})`);
+  }
 }
 
 function copyIndex(from: string, to: string): void {
@@ -138,14 +146,8 @@ function quotedPath(path: string): string {
   return `"${path.replaceAll(/["\\]/g, String.raw`\$&`).replaceAll("\n", String.raw`\n`)}"`;
 }
 
-async function listChanged(
-  git: Git,
-  plan: CapturePlan,
-  env: GitOptions["env"] = {},
-): Promise<readonly string[]> {
-  const text = await ask(git, plan, LIST, { env });
-  const paths = new Set(text.split("\0").map((entry) => entry.slice(2)));
-  paths.delete("");
+function toRead(plan: CapturePlan, { changed }: Listing): readonly string[] {
+  const paths = new Set(changed);
   if (paths.size > plan.mostPaths)
     throw unread(plan.top, `${paths.size} files are uncommitted, and at most ${plan.mostPaths} can be kept`);
   for (const path of [...plan.standIns, ...plan.also]) {
@@ -187,23 +189,8 @@ function examine(plan: CapturePlan, listed: readonly string[]): readonly Entry[]
   });
 }
 
-/** Undefined: the system does not tell. Null: nothing is there. */
-function look(top: string, path: string): BigIntStats | null | undefined {
-  try {
-    return lstatSync(bytesOf(top, path.replace(/\/$/, "")), { bigint: true });
-  } catch (error) {
-    if (isErrno(error, "ENOENT", "ENOTDIR")) return null;
-    if (isErrno(error)) return undefined;
-    throw error;
-  }
-}
-
 export function isFileAt(top: string, path: string): boolean {
   return look(top, path)?.isDirectory() === false;
-}
-
-function bytesOf(top: string, path: string): Buffer {
-  return Buffer.concat([Buffer.from(`${top}/`), Buffer.from(path, "latin1")]);
 }
 
 /** Git follows no link within a checkout: the link itself is in the list. */
@@ -241,19 +228,12 @@ function nestedRepository(top: string, path: string): Entry {
  * True: nothing changed between the agent's start and the reading of the files. A file that was put back or removed in that
  * time is not in the list: it shows by its own time, or by that of its folder. Git compares seconds, so it cannot tell.
  */
-async function wasQuiet(
-  git: Git,
-  plan: CapturePlan,
-  env: GitOptions["env"] = {},
-  listed: readonly string[] = [],
-): Promise<boolean> {
+async function wasQuiet(plan: CapturePlan, files: readonly string[]): Promise<boolean> {
   const since = plan.changingSince();
   if (since === null) return true;
-  const tracked = (await ask(git, plan, ["ls-files", "-z"], { env })).split("\0");
-  if (tracked.length > MOST_PROVEN) return false;
+  if (files.length > MOST_PROVEN) return false;
   const paths = new Set<string>();
-  for (const path of [...tracked, ...listed])
-    for (let at = path; !paths.has(at); at = dirname(at)) paths.add(at);
+  for (const path of files) for (let at = path; !paths.has(at); at = dirname(at)) paths.add(at);
   paths.delete("");
   let count = 0;
   for (const path of paths) {
@@ -307,29 +287,4 @@ async function update(
   const ids = stored.trim().split("\n");
   const lines = others.map(({ mode, path }, at) => `${mode} ${ids[at]}\t${path}\0`).join("");
   await ask(git, plan, ["update-index", "-z", "--index-info"], { env, stdin: Buffer.from(lines, "latin1") });
-}
-
-async function ask(
-  git: Git,
-  { top, timeoutMs, signal }: CapturePlan,
-  args: readonly string[],
-  options: GitOptions,
-): Promise<string> {
-  const asked = await git([...CALM, ...args], {
-    ...options,
-    encoding: "latin1",
-    maxBytes: MOST_LISTED,
-    filters: "off",
-    timeoutMs,
-    ...(signal === undefined ? {} : { signal }),
-  });
-  if (asked.code === 0) return asked.stdout;
-  if (asked.timedOut) throw unread(top, `git needed more than ${timeoutMs / 1_000} s`);
-  throw unread(top, Buffer.from(asked.stderr, "latin1").toString().slice(0, 400).trim() || "git was ended");
-}
-
-function unread(top: string, why: string): Fault {
-  return new Fault("cwd_invalid", `Reprise could not read the files of ${top}: ${why}.`, {
-    facts: { top, why },
-  });
 }

@@ -3,19 +3,29 @@
  * submodules in it, put a link where its worktree was, and let a setting count on one branch or in one worktree alone.
  */
 import { isUtf8 } from "node:buffer";
+import { statSync } from "node:fs";
 import { dirname, join, relative, resolve, sep } from "node:path";
 import { readSmallText, realPath } from "../../state/places.ts";
 import { kindAt } from "../../state/tree.ts";
 import type { ToolResult } from "../../core/deps.ts";
+import { isErrno } from "../../core/errno.ts";
 import { Fault } from "../../core/faults.ts";
 import type { Deps } from "../deps.ts";
-import { FIXED, noFilters, overrides, type Setting, settingsEnv, withoutScope } from "./settings.ts";
+import {
+  FIXED,
+  namedFiles,
+  noFilters,
+  overrides,
+  type Setting,
+  settingsEnv,
+  withoutScope,
+} from "./settings.ts";
 
 export interface GitOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly stdin?: string | Uint8Array;
   readonly timeoutMs?: number;
-  /** Ends git. The questions about its settings before it are short and go on. */
+  /** Ends git. */
   readonly signal?: AbortSignal;
   /** `off`: not even the user's own filters run. They are slow, and may store something in the repository (LFS). */
   readonly filters?: "off";
@@ -60,6 +70,7 @@ const UNJUDGED = settingsEnv([["safe.bareRepository", "explicit"]]);
  */
 export async function pinnedPlace(run: RunAt, cwd: string): Promise<Readonly<Record<string, string>>> {
   const found = await run(cwd, ["rev-parse", "--absolute-git-dir"], { env: UNJUDGED });
+  assertEnded(cwd, found);
   // Every other question gets the same answer.
   if (found.code !== 0) return {};
   const gitDir = realPath(found.stdout.replace(/\n$/, ""));
@@ -69,6 +80,15 @@ export async function pinnedPlace(run: RunAt, cwd: string): Promise<Readonly<Rec
   }
   // It belongs to no checkout: git before 2.38 takes any folder with the right names in it.
   return { GIT_DIR: "/dev/null" };
+}
+
+/** Without an answer, nothing is known about the settings, so git must not go on. */
+function assertEnded(cwd: string, { code, timedOut }: ToolResult): void {
+  if (code !== null) return;
+  const why = timedOut ? "git did not answer in time" : "git was ended";
+  throw new Fault("cwd_invalid", `Reprise could not read the git settings in ${cwd}: ${why}.`, {
+    facts: { cwd, why },
+  });
 }
 
 /** Where the `.git` in this directory leads. */
@@ -91,6 +111,8 @@ interface JudgedPlace {
   readonly cwd: string;
   readonly gitDir: string | undefined;
   readonly top: string | undefined;
+  /** The user's, for a path that begins with `~/`. */
+  readonly home: string;
 }
 
 /** The settings of one repository, read again when they may count differently. */
@@ -113,7 +135,7 @@ export class SettingsJudge {
 
   /** What git must be told for this question. */
   async overridesFor(args: readonly string[], options: GitOptions): Promise<readonly Setting[]> {
-    const judged = await this.#judged(args, options);
+    const judged = [...(await this.#judged(args, options)), ...this.#unread()];
     return options.filters === "off" ? [...judged, ...noFilters(this.listed)] : judged;
   }
 
@@ -126,6 +148,17 @@ export class SettingsJudge {
     return overrides(this.listed + (await listedBelow(this.#run, { cwd, top, env }, new Set())));
   }
 
+  /** Git would wait for a named pipe, and never come to the end of a device. */
+  #unread(): readonly Setting[] {
+    const { cwd, top = cwd, home } = this.#place;
+    return namedFiles(this.listed)
+      .filter(([, path]) => {
+        const from = path.startsWith("~/") ? join(home, path.slice(2)) : path;
+        return [cwd, top].some((at) => isOddFile(resolve(at, from)));
+      })
+      .map(([key]) => [key, "/dev/null"] as const);
+  }
+
   /** The checked-out branch or commit, on which an include may depend. Null: only git can tell. */
   #headNow(): string | null {
     const { gitDir } = this.#place;
@@ -135,10 +168,21 @@ export class SettingsJudge {
   }
 }
 
+function isOddFile(path: string): boolean {
+  try {
+    const stat = statSync(path, { throwIfNoEntry: false });
+    return stat !== undefined && !stat.isFile() && !stat.isDirectory();
+  } catch (error) {
+    if (isErrno(error)) return false;
+    throw error;
+  }
+}
+
 /** Reading settings runs nothing, and names those of included files as well. */
 async function listedIn(run: RunAt, cwd: string, env: GitOptions["env"] = {}): Promise<string> {
   const options = { env: { ...env, ...UNJUDGED } };
   const listed = await run(cwd, ["config", "--list", "--show-scope", "--null"], options);
+  assertEnded(cwd, listed);
   if (listed.code === 0) return listed.stdout;
   // Before git 2.26 nothing tells whose a setting is, so none is trusted.
   return withoutScope((await run(cwd, ["config", "--list", "--null"], options)).stdout);

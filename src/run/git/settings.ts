@@ -15,6 +15,10 @@ export const FIXED: readonly Setting[] = [
   ["core.hooksPath", "/dev/null"],
   ["core.fsmonitor", "false"],
   ["core.untrackedCache", "false"],
+  // A file with new content can have its old size and modification time.
+  ["core.checkStat", "default"],
+  ["core.trustctime", "true"],
+  ["core.ignoreStat", "false"],
   ["core.pager", "cat"],
   ["core.editor", "false"],
   ["sequence.editor", "false"],
@@ -107,6 +111,16 @@ export function filtersOff(listed: string): ReadonlyMap<string, OffFilter> {
     return [name, { clean: isOff("clean"), smudge: isOff("smudge"), required }];
   });
   return new Map(found.filter(([, { clean, smudge }]) => clean || smudge));
+}
+
+/** Settings that name a file with rules, which git reads. */
+export function namedFiles(listed: string): readonly Setting[] {
+  const fields = listed.split("\0").filter((_, at) => at % 2 === 1);
+  return fields.flatMap((field) => {
+    const [, key, path] =
+      /^(core\.(?:excludesfile|attributesfile)|diff\.orderfile|mailmap\.file)\n(.+)$/s.exec(field) ?? [];
+    return key === undefined || path === undefined ? [] : [[key, path] as const];
+  });
 }
 
 /** Every filter off, even the user's: git then stores files as they are. */

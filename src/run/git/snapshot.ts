@@ -47,7 +47,7 @@ export class StartSnapshot {
 
   constructor(deps: Deps, top: string) {
     this.#top = top;
-    this.#git = openGit(deps, top);
+    this.#git = openGit(deps, top, {}, { timeoutMs: TIMEOUT_MS, signal: this.#abort.signal });
     this.#git.catch(() => {});
   }
 
