@@ -221,13 +221,17 @@ describe("sweepTemp", () => {
       [join(run, "attempts", "1", `.tmp-${process.pid}-dd`)]: [minutes.old, false],
       [join(run, "work", `.tmp-${dead}-ee`)]: [minutes.old, true],
       [join(run, "run.json")]: [minutes.old, true],
+      // A directory, such as that of a diff.
+      [join(root, `.tmp-${dead}-ff`, "objects")]: [minutes.old, false],
     } as const;
+    mkdirSync(join(root, `.tmp-${dead}-ff`));
     for (const [path, [age]] of Object.entries(files)) {
       writeFileSync(path, "");
       utimesSync(path, NOW / 1000 - age * 60, NOW / 1000 - age * 60);
     }
+    utimesSync(join(root, `.tmp-${dead}-ff`), NOW / 1000 - 600, NOW / 1000 - 600);
     const isDead = (pid: number) => pid === dead;
-    expect(await sweepTemp(state, clock, isDead, "beside")).toBe(1);
+    expect(await sweepTemp(state, clock, isDead, "beside")).toBe(2);
     expect(await sweepTemp(state, clock, isDead)).toBe(1);
     expect(Object.keys(files).map((path) => [path, existsSync(path)])).toEqual(
       Object.entries(files).map(([path, [, stays]]) => [path, stays]),

@@ -193,8 +193,9 @@ function open(sqlite: Sqlite, path: string, options: OpenOptions): Live {
     const found = schemaOf(db, path);
     if (found > MIGRATIONS.length) throw newerSchema(path, found);
     const { journal, note } = setJournal(db, journalFor(version, fileSystemOf(path)));
+    // With secure_delete, the prompt of a removed run does not stay in free pages.
     db.exec(
-      "PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA trusted_schema = OFF; PRAGMA mmap_size = 0",
+      "PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA secure_delete = ON; PRAGMA trusted_schema = OFF; PRAGMA mmap_size = 0",
     );
     if (pragma(db, "synchronous") !== 2) {
       throw new Fault("storage_failed", `${path} cannot be written durably.`, { facts: { path } });

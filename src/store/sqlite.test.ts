@@ -123,6 +123,7 @@ describe("a connection", () => {
     foreign_keys: 1,
     trusted_schema: 0,
     mmap_size: 0,
+    secure_delete: 1,
   };
   const setting = (name: string) => (name === "busy_timeout" ? "timeout" : name);
 
