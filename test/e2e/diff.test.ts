@@ -176,8 +176,8 @@ test("changes from before the start are not the agent's, and a start does not to
   git("add", "b.txt");
   execFileSync("rm", [join(box.cwd, "c.txt")]);
   const before = repositoryState();
-  const started = await box.run(["start", "demo", "hello @@write:agent.txt"]);
-  expect(started.code).toBe(0);
+  writesOnceReady();
+  const started = await box.run(["start", "gemini", "hello"]);
   expect(repositoryState()).toBe(before);
   const handle = /^handle {3}(\w+)/m.exec(started.stderr)?.[1] ?? "";
   expect(await changed(handle)).toEqual({ "agent.txt": "added 1 0" });
@@ -194,15 +194,19 @@ test("the summary names the files that the agent changed", async () => {
   git("init", "-q");
   commit({ "a.txt": "one\n" });
   writeFileSync(join(box.cwd, "mine.txt"), "mine\n");
-  // On a slow machine the snapshot may be under way when the agent starts.
+  writesOnceReady();
+  const { stderr } = await box.run(["start", "gemini", "hello"]);
+  expect(stderr).toMatch(/^changes {2}1 file: agent\.txt {3}\(reprise diff \w{8}\)$/m);
+});
+
+/** An agent that writes a file. On a slow machine the snapshot may be under way when it starts, so it waits for its end. */
+function writesOnceReady(): void {
   const ready = `ls '${box.state}'/runs/*/attempts/1/start.json >/dev/null 2>&1`;
   box.program(
     "gemini",
     `[ "$1" = --version ] && exec echo 1; until ${ready}; do sleep 0.1; done; echo x >agent.txt`,
   );
-  const { stderr } = await box.run(["start", "gemini", "hello"]);
-  expect(stderr).toMatch(/^changes {2}1 file: agent\.txt {3}\(reprise diff \w{8}\)$/m);
-});
+}
 
 /** Git that hangs while it lists the files for a snapshot. */
 function slowGit(): string {
