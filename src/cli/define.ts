@@ -232,7 +232,7 @@ const oneOf =
 /** Milliseconds. Null: `0`, which disables a limit. */
 export const duration = (given: string): number | null => {
   const ms = parseDuration(given);
-  if (ms === null) throw new InvalidArgumentError("Must be a duration such as 90s, 15m or 1h30m.");
+  if (ms === null) throw new InvalidArgumentError("Must be a duration such as 90s, 15m, 1h30m or 7d.");
   return ms === 0 ? null : ms;
 };
 

@@ -70,7 +70,7 @@ export const command = defineCommand({
     const opened = await context.open({ cwd: null, badConfig: "refuse" });
     const found = last
       ? await selectLatest(opened, workingDirectory("."))
-      : await selectRun(opened, args.handle ?? "").catch(orMessage(args.handle ?? ""));
+      : await selectRun(opened, args.handle ?? "").catch(orMessage(args.handle ?? "", words));
     // The project of the run's directory may configure engines, not the user's current one.
     const deps = await context.configure(opened, {
       cwd: found.cwd,
@@ -124,12 +124,13 @@ function whichRun(options: ResumeOptions, words: string | null): Fault {
   });
 }
 
-/** `resume "fix the test"`: a text that names no run is the message to a run that the user picks. */
-function orMessage(given: string): (error: unknown) => never {
+/** `resume fix the test`: words of which the first names no run are the message to a run that the user picks. */
+function orMessage(given: string, more: string | null): (error: unknown) => never {
   return (error) => {
     const isUnknown = error instanceof Fault && ["handle_invalid", "handle_unknown"].includes(error.code);
     if (!isUnknown || readSelector(given) !== null) throw error;
-    const question = `Send ${JSON.stringify(harmlessLine(given, 60))} to which run?`;
+    const message = more === null ? given : `${given} ${more}`;
+    const question = `Send ${JSON.stringify(harmlessLine(message, 60))} to which run?`;
     throw new MissingRun(error, { offers: "resumable", question });
   };
 }

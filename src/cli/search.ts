@@ -146,7 +146,8 @@ const adoptCommand = ({ engine, session }: SearchHit) =>
 /** The words are not alone to blame if a filter was given. */
 function nothingFound(options: { engine?: string; since?: unknown; here?: true }): string {
   const filters = (["engine", "since", "here"] as const).filter((name) => options[name] !== undefined);
-  if (filters.length === 0) return "No conversation has all of these words.";
+  if (filters.length === 0)
+    return "No conversation has all of these words. Type fewer words, or the beginning of a word: 'renam*'";
   const given = filters.map((name) => `--${name}`).join(" and ");
   return `With ${given}, no conversation has all of these words. Without ${given}, more are searched.`;
 }

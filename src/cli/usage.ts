@@ -164,7 +164,9 @@ function printNotes(context: Context, { uncounted, unpriced, attempts }: UsageSu
   const notes = [
     ...(uncounted === 0
       ? []
-      : [`${uncounted} of ${plural(attempts, "attempt")} reported no tokens (UIs, text output).`]),
+      : [
+          `${uncounted} of ${plural(attempts, "attempt")} reported no tokens (UIs, text output, interrupted turns).`,
+        ]),
     ...(unpriced === 0
       ? []
       : [

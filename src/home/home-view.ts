@@ -172,9 +172,15 @@ function bottom(state: HomeState, columns: number): Line {
       ? "Enter go on  Esc cancel"
       : mode.is === "help"
         ? "any key: back"
-        : "Enter open  r resume  s stop  d decide  n new  l logs  / filter  o sort  ? help  q quit";
+        : columns < ALL_KEYS.length
+          ? FEWER_KEYS
+          : ALL_KEYS;
   return [{ text: lineOf(keys, columns), style: "dim" }];
 }
+
+const ALL_KEYS = "Enter open  r resume  s stop  d decide  n new  l logs  / filter  o sort  ? help  q quit";
+/** Fits 80 columns: a user must see how to leave. `? help` names the rest. */
+const FEWER_KEYS = "Enter open  r resume  s stop  d decide  n new  l logs  / filter  ? help  q quit";
 
 const HELP: readonly (readonly [keys: string, meaning: string])[] = [
   ["↑ ↓ j k PgUp PgDn", "move"],

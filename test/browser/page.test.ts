@@ -196,6 +196,36 @@ describe("a person", () => {
   });
 });
 
+test("on a phone, the words of a limit do not overlap", async () => {
+  const resetsAt = new Date(Date.now() + 21_600_000).toISOString();
+  await box.run(["start", "demo", `port the docs @@429:reset=${resetsAt}`]);
+  const { context, tab } = await signedIn({ viewport: PHONE });
+  await tab.getByRole("heading", { name: "Limits" }).waitFor();
+  const overlaps = await tab.evaluate(() =>
+    [...document.querySelectorAll("li.line-card")].flatMap((card) => {
+      const boxes = [...card.children].map((part) => {
+        const words = document.createRange();
+        words.selectNodeContents(part);
+        return { text: part.textContent, box: words.getBoundingClientRect() };
+      });
+      return boxes.flatMap((one, at) =>
+        boxes
+          .slice(at + 1)
+          .filter(
+            ({ box: b }) =>
+              one.box.left < b.right &&
+              b.left < one.box.right &&
+              one.box.top < b.bottom &&
+              b.top < one.box.bottom,
+          )
+          .map((other) => `${one.text} | ${other.text}`),
+      );
+    }),
+  );
+  expect(overlaps).toEqual([]);
+  await context.close();
+});
+
 describe("attacks that need a browser", () => {
   test("21, 23, 24: hostile text in messages, names and answers is text", async () => {
     const { context, tab, complaints, at } = await signedIn();

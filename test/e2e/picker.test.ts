@@ -89,6 +89,18 @@ describe.skipIf(!HAS_TMUX)("in tmux", () => {
     expect(history.at(-1).message).toBe("what is left to do?");
   });
 
+  test("resume asks where to send all words when the first one names no run", async () => {
+    using screen = new Screen(box, { name: "words" });
+    screen.type(`reprise resume caart go on; echo "ENDED $?"`);
+    await screen.shows('Send "caart go on" to which run?');
+    screen.tmux("send-keys", "-l", "about-cart");
+    await screen.shows(/^❯ rename the cart module/m);
+    screen.key("Enter");
+    await screen.shows(/^ENDED 0$/m);
+    const { history } = await box.json(["show", handles["cart"] ?? ""]);
+    expect(history.at(-1).message).toBe("caart go on");
+  });
+
   test("rm removes the marked runs after y", async () => {
     const made = await Promise.all(
       ["first to go", "second to go"].map((message) => box.json(["start", "demo", message])),
