@@ -74,13 +74,13 @@ const serve = defineCommand({
   ],
   run: async ({ options }, context) => {
     const deps = await context.open({ cwd: null });
-    const found = await running(deps, context, options.json === true);
+    const found = await running(deps, context, options);
     if (found !== null) return found;
     if (options.detach === true) return inBackground(deps, context, options);
     const { serveWeb } = await import("../web/web.ts");
     const server = await serveWeb(coreOf(context, deps), webOptions(options, context));
     // Another server was faster.
-    if (server === null) return (await running(deps, context, options.json === true)) ?? 4;
+    if (server === null) return (await running(deps, context, options)) ?? 4;
     const link = server.makeLink(options.readOnly === true ? "read-raw" : "full");
     announce(context, { url: server.url, link, pid: process.pid }, options.json === true);
     const opened = options.open && options.json === undefined ? openBrowser(deps, context, link) : null;
@@ -134,12 +134,17 @@ function announce(context: Context, { url, link, pid }: Announced, json: boolean
 }
 
 /** The link of a server that runs already. Null: none runs. */
-async function running(deps: Deps, context: Context, json: boolean): Promise<number | null> {
+async function running(
+  deps: Deps,
+  context: Context,
+  { json, readOnly }: Pick<ServeOptions, "json" | "readOnly">,
+): Promise<number | null> {
   const { findWeb } = await import("../web/web.ts");
   await using found = await findWeb(deps);
   if (found === null) return null;
   const { url, pid } = found;
-  announce(context, { url, link: await found.link("full"), pid }, json);
+  const rights = readOnly === true ? "read-raw" : "full";
+  announce(context, { url, link: await found.link(rights), pid }, json === true);
   return 0;
 }
 

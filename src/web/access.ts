@@ -77,11 +77,12 @@ export class WebAccess {
   /** limited: too many failed attempts. Null: the link or the password is wrong, used or too old. */
   signIn(given: { readonly token?: string; readonly password?: string }): SignedIn | "limited" | null {
     this.#expire();
-    if (this.#failures.length >= MOST_FAILURES) return "limited";
-    const rights = this.#rightsOf(given);
+    // A link cannot be guessed, so the failures of a stranger do not keep its owner out.
+    const isLimited = this.#failures.length >= MOST_FAILURES;
+    const rights = isLimited && given.token === undefined ? null : this.#rightsOf(given);
     if (rights === null) {
-      this.#failures.push(this.#now());
-      return null;
+      if (!isLimited) this.#failures.push(this.#now());
+      return isLimited ? "limited" : null;
     }
     if (this.#sessions.size >= MOST_SESSIONS) this.#end([...this.#sessions.keys()][0] ?? "");
     const [cookie, key] = [newSecret(), newSecret()];

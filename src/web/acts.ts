@@ -2,11 +2,11 @@
 import { isAbsolute } from "node:path";
 import type { Access } from "../core/config-issues.ts";
 import { Fault } from "../core/faults.ts";
-import { makeRunId } from "../core/ids.ts";
+import { isRunId, makeRunId } from "../core/ids.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import type { JsonObject } from "../lib/json.ts";
 import { launchHolder, openHolder } from "../detached/detached.ts";
-import { findEngine } from "../run/engine-setup.ts";
+import { findEngine, redactorFor } from "../run/engine-setup.ts";
 import { type Deps, RESUME_DEFAULTS, type ResumeRequest, type StartRequest } from "../run/run.ts";
 import { selectRun } from "../run/select.ts";
 import { resolveDirectory } from "../state/places.ts";
@@ -49,6 +49,7 @@ export async function start(
   { plan, repeated }: Planned<StartPlan>,
 ): Promise<Reply> {
   const { runId } = plan;
+  if (!isRunId(runId)) throw damagedPlan();
   if (repeated && (await core.deps.store.getRun(runId)) !== null)
     return { status: 201, body: { ok: true, handle: runId.slice(-8), runId, attempt: 1, warnings: [] } };
   const cwd = folderOf(body);
@@ -82,23 +83,38 @@ export async function resume(
   text: string | undefined,
   { plan, repeated }: Planned<PlannedAttempt>,
 ): Promise<Reply> {
+  if (!Number.isSafeInteger(plan.attempt)) throw damagedPlan();
   const found = await selectRun(core.deps, handle);
   const reply = (attempt: number, warnings: readonly string[]) => ({
     status: 200,
     body: { ok: true, handle: found.handle, runId: found.runId, attempt, warnings },
   });
-  if (repeated && (await isMade(core.deps, found, plan))) return reply(plan.attempt, []);
+  if (repeated && (await isMade(core.deps, found, plan, text))) return reply(plan.attempt, []);
   const deps = await core.configure(found.cwd);
   const request = requestFor(core, deps, { found, text, want: "resume" });
   const held = await launchHolder(deps, { do: "resume", request, asAttempt: plan.attempt });
   return reply(held.attempt, held.warnings);
 }
 
-/** Planned before a kill of the server, and made: an attempt of that number that began after the plan. */
-async function isMade(deps: Deps, { runId }: RunRecord, plan: PlannedAttempt): Promise<boolean> {
-  const made = (attempt: AttemptRecord) => attempt.n === plan.attempt && attempt.startedAt >= plan.since;
+/** Planned before a kill of the server, and made: an attempt of that number with that message, begun after the plan. */
+async function isMade(
+  deps: Deps,
+  { runId }: RunRecord,
+  plan: PlannedAttempt,
+  text: string | undefined,
+): Promise<boolean> {
+  const made = (attempt: AttemptRecord) =>
+    attempt.n === plan.attempt && attempt.startedAt >= plan.since && isSaid(deps, attempt.message, text);
   return (await deps.store.listAttempts(runId)).some(made);
 }
+
+/** Records hold messages without their secrets. */
+function isSaid(deps: Deps, recorded: string | null, text: string | undefined): boolean {
+  return text === undefined || recorded === text || recorded === redactorFor(deps.env, [])(text);
+}
+
+const damagedPlan = () =>
+  new Fault("record_damaged", "The record of this request is damaged. Use another key.");
 
 export async function fork(
   core: Core,
@@ -108,8 +124,8 @@ export async function fork(
 ): Promise<Reply> {
   const found = await selectRun(core.deps, handle);
   if (repeated) {
-    const isFork = ({ parent, createdAt }: RunRecord) =>
-      parent?.handle === found.handle && createdAt >= plan.since;
+    const isFork = ({ parent, createdAt, launch }: RunRecord) =>
+      parent?.handle === found.handle && createdAt >= plan.since && isSaid(core.deps, launch.message, text);
     const [made] = await core.deps.store.listRuns({ limit: 1, matches: isFork });
     if (made !== undefined) return forked(made.handle, made.runId, found.handle);
   }
@@ -153,7 +169,7 @@ export async function send(core: Core, handle: string, text: string, key: string
 }
 
 function folderOf({ cwd }: Pick<StartBody, "cwd">): string {
-  if (!isAbsolute(cwd))
+  if (!isAbsolute(cwd) || cwd.includes("\0"))
     throw new Fault("cwd_invalid", "The folder must be an absolute path.", { facts: { cwd } });
   try {
     return resolveDirectory(cwd);

@@ -4,7 +4,7 @@ import type { WebAccess, WebSession } from "./access.ts";
 import { HEADERS } from "./guard.ts";
 import type { Live } from "./live.ts";
 
-const BEAT_MS = 15_000;
+const BEAT_MS = 1_000;
 const MAX_UNREAD = 4 * 1024 * 1024;
 const MOST_STREAMS = 16;
 let open = 0;

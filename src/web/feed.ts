@@ -4,7 +4,6 @@
  * Without listeners, the server reads nothing.
  */
 import { statSync } from "node:fs";
-import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import { listRuns } from "../run/select.ts";
 import type { Core } from "./core.ts";
@@ -33,6 +32,7 @@ export class Feed {
   #stamp = "";
   #lookedAt = 0;
   #busy = false;
+  #again = false;
 
   constructor(core: Core) {
     this.#core = core;
@@ -73,8 +73,11 @@ export class Feed {
     for (const listener of this.#ticks) listener();
     const stamp = stampOf(this.#core.deps.state.indexPath);
     const now = this.#core.deps.clock.mono();
-    if (this.#busy || (stamp === this.#stamp && now - this.#lookedAt < ANYWAY_MS)) return;
+    const isNew = stamp !== this.#stamp;
+    if (this.#busy || !(isNew || this.#again || now - this.#lookedAt > ANYWAY_MS)) return;
     this.#busy = true;
+    // A commit shows in the files a moment before it can be read.
+    this.#again = isNew;
     this.#stamp = stamp;
     this.#lookedAt = now;
     try {
@@ -82,8 +85,8 @@ export class Feed {
       // The first look reports everything that it sees: a page read its lists a moment before it began to listen.
       for (const listener of this.#listeners) listener(change);
     } catch (error) {
-      if (!(error instanceof Fault)) throw error;
-      this.#core.deps.log.warn(`the index could not be read: ${error.message}`);
+      // The next look may succeed; the server goes on.
+      this.#core.deps.log.warn(`the index could not be read: ${String(error)}`);
     } finally {
       this.#busy = false;
     }

@@ -44,10 +44,15 @@ export function queryOf(request: IncomingMessage): JsonObject {
 export async function readBody(request: IncomingMessage): Promise<JsonObject> {
   const chunks: Buffer[] = [];
   let size = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    if (size > MAX_BODY) throw new BadRequest(413, "too_large", "The body is larger than 1 MiB.");
-    chunks.push(chunk);
+  try {
+    for await (const chunk of request as AsyncIterable<Buffer>) {
+      size += chunk.length;
+      if (size > MAX_BODY) throw new BadRequest(413, "too_large", "The body is larger than 1 MiB.");
+      chunks.push(chunk);
+    }
+  } catch (error) {
+    if (error instanceof BadRequest) throw error;
+    throw new BadRequest(400, "not_found", "The request ended before its body.");
   }
   const body = size === 0 ? {} : parseJson(Buffer.concat(chunks).toString("utf8"));
   if (isObject(body)) return body;

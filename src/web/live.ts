@@ -31,6 +31,7 @@ const MOST_SOCKETS = 64;
 const MOST_PER_SESSION = 16;
 const KEY_MS = 5_000;
 const PING_MS = 30_000;
+const CHECK_MS = 500;
 const MAX_MESSAGE = 64 * 1024;
 /** Close codes of ours. */
 const UNAUTHORIZED = 4401;
@@ -53,7 +54,13 @@ export class Live {
     this.feed = new Feed(options.core);
     this.#bridges = new TerminalBridges(options.core);
     const pings = setInterval(() => this.#ping(), PING_MS);
-    this.#undo = [() => clearInterval(pings), options.access.onEnded((id) => this.#closeSession(id))];
+    // A revoked token ends its sockets at once.
+    const checks = setInterval(() => this.#endInvalid(), CHECK_MS);
+    this.#undo = [
+      () => clearInterval(pings),
+      () => clearInterval(checks),
+      options.access.onEnded((id) => this.#closeSession(id)),
+    ];
   }
 
   /** False: there is nothing at this path. */
@@ -69,7 +76,9 @@ export class Live {
         if (own >= MOST_PER_SESSION) return ws.close(TOO_MANY, "too many connections");
         this.#bySession.set(ws, known.id);
         ws.on("close", () => this.#bySession.delete(ws));
+        const isValid = () => this.#options.access.isValid(known);
         const rights = {
+          isValid,
           control: known.rights === "full" && !this.#options.readOnly,
           raw: known.rights !== "read",
         };
@@ -112,9 +121,11 @@ export class Live {
   }
 
   #ping(): void {
-    for (const [ws, id] of this.#bySession) {
+    for (const ws of this.#bySession.keys()) ws.ping();
+  }
+
+  #endInvalid(): void {
+    for (const [ws, id] of this.#bySession)
       if (!this.#options.access.isValid({ id })) ws.close(UNAUTHORIZED, "signed out");
-      else ws.ping();
-    }
   }
 }

@@ -42,8 +42,10 @@ export class OnceBook {
     act: (planned: Planned<P>) => Promise<Reply>,
   ): Promise<Reply> {
     const hash = createHash("sha256").update(`${request.route}\n${request.key}`).digest("hex");
-    const running = this.#running.get(hash);
-    if (running !== undefined) return running;
+    // The record decides whether a repeated request is the same one.
+    await this.#running.get(hash)?.catch(() => {});
+    const again = this.#running.get(hash);
+    if (again !== undefined) return this.once(request, makePlan, act);
     const work = this.#once(hash, request, makePlan, act);
     this.#running.set(hash, work);
     try {

@@ -1,13 +1,15 @@
 /** What the API reads beside the commands of the CLI: rows, parts of conversations and recordings, the inbox. */
-import { statSync } from "node:fs";
+import { lstatSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord, RunStatus } from "../core/records.ts";
 import { arrayIn, type JsonObject, parseObject, stringIn } from "../lib/json.ts";
 import { openHolder } from "../detached/detached.ts";
+import { redactValue } from "../lib/secrets.ts";
+import { redactorFor } from "../run/engine-setup.ts";
 import { selectRun } from "../run/select.ts";
-import { READ_FLAGS } from "../state/files.ts";
+import { READ_FLAGS, storageFault } from "../state/files.ts";
 import { attemptDir, loadReceipt, runDirAt } from "../state/runs.ts";
 import { LOG_FILES, type LogName } from "../state/tape.ts";
 import { isErrno } from "../core/errno.ts";
@@ -114,7 +116,7 @@ async function readPart(
     return { bytes: buffer.subarray(0, bytesRead), total };
   } catch (error) {
     if (isErrno(error, "ENOENT", "ENOTDIR")) return null;
-    throw error;
+    throw storageFault(error, "read", join(directory, LOG_FILES[log]));
   }
 }
 
@@ -145,17 +147,29 @@ export async function readReceipt(core: Core, path: Words): Promise<JsonObject> 
 }
 
 const EVENT_BYTES = 256 * 1024;
+const TOO_LONG = {
+  type: "notice",
+  message: "A part that is longer than 4 MiB is left out. `reprise logs` shows it.",
+};
 
-/** Whole lines only: the last line may still be growing. A line that is longer than a part is skipped. */
+/** Whole lines only: the last line may still be growing. Instead of a longer line than a large part, a notice. */
 async function eventsFrom(
   directory: string,
   from: number,
+  most = EVENT_BYTES,
 ): Promise<{ readonly events: readonly JsonObject[]; readonly next: number; readonly done: boolean }> {
-  const part = await readPart(directory, "events", from, EVENT_BYTES);
+  const part = await readPart(directory, "events", from, most);
   if (part === null) return { events: [], next: from, done: true };
   const end = part.bytes.lastIndexOf(10) + 1;
-  const isFull = part.bytes.length === EVENT_BYTES;
-  const next = from + (end === 0 && isFull ? part.bytes.length : end);
+  const isTooLong = end === 0 && part.bytes.length === most;
+  if (isTooLong && most < MOST_BYTES) return eventsFrom(directory, from, MOST_BYTES);
+  if (isTooLong)
+    return {
+      events: [TOO_LONG],
+      next: from + part.bytes.length,
+      done: from + part.bytes.length >= part.total,
+    };
+  const next = from + end;
   const lines = part.bytes.subarray(0, end).toString("utf8").split("\n");
   return {
     events: joined(lines.map((line) => parseObject(line)).filter((event) => event !== undefined)),
@@ -180,7 +194,9 @@ function joined(events: readonly JsonObject[]): readonly JsonObject[] {
 export async function readEvents(core: Core, path: Words, query: Words): Promise<JsonObject> {
   const { directory, n } = await attemptAt(core, path);
   const { events, next, done } = await eventsFrom(directory, Number(query["from"] ?? 0));
-  return { ok: true, events: events.map((event) => ({ n, ...event })), next: String(next), done };
+  const redact = redactorFor(core.deps.env, []);
+  const shown = events.map((event) => ({ n, ...redactValue(event, redact) }));
+  return { ok: true, events: shown, next: String(next), done };
 }
 
 export async function readConversation(core: Core, handle: string, query: Words): Promise<JsonObject> {
@@ -224,17 +240,31 @@ export async function conversationFrom(
   const isUi = query.from === undefined && (await detailOf(deps, run))["interactive"] === true;
   if (isUi || isInSession(query.from ?? "")) return sessionFrom(core, run, query.from);
   let [n, at] = placeIn(query.from ?? "1:0");
-  const most = Math.min(Number(query.limit ?? 1_000), 5_000);
+  const most = Math.max(1, Math.min(Number(query.limit ?? 1_000), 5_000));
+  const redact = redactorFor(deps.env, []);
   const events: JsonObject[] = [];
-  while (n <= run.attempts && events.length < most) {
+  let bytes = 0;
+  const isFull = () => events.length >= most || bytes >= MOST_BYTES;
+  while (n <= run.attempts && !isFull()) {
     const part = await eventsFrom(attemptDir(run.runDirectory, n), at);
-    for (const event of part.events) events.push({ n, ...event });
+    // A secret that came in pieces shows when they are joined.
+    for (const event of part.events) events.push({ n, ...redactValue(event, redact) });
+    bytes += part.next - at;
     at = part.next;
     if (!part.done) continue;
     if (n === run.attempts) break;
     [n, at] = [n + 1, 0];
   }
-  return { events, next: `${n}:${at}`, done: n >= run.attempts && events.length < most };
+  return { events, next: `${n}:${at}`, done: n >= run.attempts && !isFull() };
+}
+
+/** 0: it does not exist, or cannot be examined. */
+function sizeOf(path: string): number {
+  try {
+    return lstatSync(path).size;
+  } catch {
+    return 0;
+  }
 }
 
 /** The cursor of a conversation: an attempt, and the offset in its events. */
@@ -249,7 +279,7 @@ export function hasMore({ runDirectory, attempts, status }: RunRecord, cursor: s
   if (isInSession(cursor)) return status === "running";
   const [n, at] = placeIn(cursor);
   const path = join(attemptDir(runDirectory, n), LOG_FILES.events);
-  return n < attempts || (statSync(path, { throwIfNoEntry: false })?.size ?? 0) > at;
+  return n < attempts || sizeOf(path) > at;
 }
 
 const DAY_MS = 24 * 60 * 60_000;

@@ -114,7 +114,7 @@ export class WebRequests {
 
   /** Returns the pattern of the route, for the log. */
   async #api(request: IncomingMessage, response: ServerResponse, path: string): Promise<string> {
-    const own = path.slice(API.length);
+    const own = path.startsWith(`${API}/`) ? path.slice(API.length) : "";
     if (own === "/session" && request.method === "POST") {
       await this.#signIn(request, response);
       return "/session";
@@ -163,7 +163,7 @@ export class WebRequests {
       throw new Fault("usage", "An Idempotency-Key has 8 to 200 letters, digits and . : - _ characters.");
     const result = await route.run({ core, book, path, query, body, key: key ?? randomUUID() });
     if ("bytes" in result) sendBytes(response, result);
-    else sendJson(response, statusOf(result), result.body);
+    else sendJson(response, route.method === "GET" ? result.status : statusOf(result), result.body);
   }
 
   async #signIn(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -233,18 +233,24 @@ export class WebRequests {
 
   #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
     socket.on("error", () => socket.destroy());
-    const refused =
-      refuse({ ...factsOf(request), upgrade: true }, this.#options.names) ?? this.#upgradeRefusal(request);
-    if (refused === null) {
-      const bearer = bearerOf(request);
-      const session = bearer === null ? null : this.#options.access.bearer(bearer);
-      const cookie = cookieOf(request, this.#options.cookie());
-      if (
-        this.#live.accept({ request, socket, head, path: pathOf(request).slice(API.length), session, cookie })
-      )
-        return;
+    try {
+      const refused =
+        refuse({ ...factsOf(request), upgrade: true }, this.#options.names) ?? this.#upgradeRefusal(request);
+      if (refused === null) {
+        const bearer = bearerOf(request);
+        const session = bearer === null ? null : this.#options.access.bearer(bearer);
+        const cookie = cookieOf(request, this.#options.cookie());
+        const path = pathOf(request).slice(API.length);
+        if (this.#live.accept({ request, socket, head, path, session, cookie })) return;
+      }
+      this.#refuseUpgrade(socket, (refused ?? notFound()).status);
+    } catch (error) {
+      this.#options.log(`bug: ${this.#redact(String(error)).slice(0, 1_000)}`);
+      this.#refuseUpgrade(socket, 500);
     }
-    const { status } = refused ?? notFound();
+  }
+
+  #refuseUpgrade(socket: Duplex, status: number): void {
     this.#options.log(`UPGRADE - ${status}`);
     socket.end(`HTTP/1.1 ${status} Refused\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
   }

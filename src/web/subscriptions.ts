@@ -113,10 +113,11 @@ export class Subscriptions {
     try {
       await work();
     } catch (error) {
-      if (!(error instanceof Fault)) throw error;
       this.#topics.delete(topic);
       this.#conversations.delete(topic);
-      say(this.#ws, { topic, error: { code: error.code, message: error.message } });
+      const { code, message } =
+        error instanceof Fault ? error : { code: "bug", message: "It cannot be read." };
+      say(this.#ws, { topic, error: { code, message } });
     }
     const isStale = this.#reading.get(topic) === true && this.#topics.has(topic);
     this.#reading.delete(topic);

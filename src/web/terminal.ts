@@ -13,6 +13,8 @@ import type { Core } from "./core.ts";
 import { heardIn, say } from "./socket.ts";
 
 interface Rights {
+  /** The session still exists, and its token was not revoked. */
+  readonly isValid: () => boolean;
   readonly control: boolean;
   readonly raw: boolean;
 }
@@ -23,7 +25,7 @@ const AHEAD_BYTES = 1024 * 1024;
 const LOOK_AGAIN_MS = 50;
 /** Answers of a terminal to queries, which the holder gives itself. */
 const ANSWER =
-  /^(?:\x1b\[[?>]?[\d;]*[cnR]|\x1b\[\?[\d;]+\$y|\x1bP[^\x1b]*\x1b\\|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\))+$/;
+  /^(?:\x1b\[[?>]?[\d;]*[cnR]|\x1b\[\??[\d;]+\$y|\x1bP[^\x1b]*\x1b\\|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\))+$/;
 
 export class TerminalBridges {
   readonly #core: Core;
@@ -40,6 +42,11 @@ export class TerminalBridges {
         throw new Fault("denied", "This session may not read raw output, which may hold secrets.");
       const run = await selectRun(this.#core.deps, handle);
       const link = await openHolder(this.#core.deps, run);
+      if (ws.readyState !== ws.OPEN) {
+        // The page left meanwhile.
+        await link?.[Symbol.asyncDispose]();
+        return;
+      }
       if (link === null)
         throw new Fault(
           "run_busy",
@@ -50,20 +57,26 @@ export class TerminalBridges {
         );
       await this.#bridge(ws, handle, link, rights);
     } catch (error) {
-      if (!(error instanceof Fault)) throw error;
-      say(ws, { error: { code: error.code, message: error.message } });
+      const { code, message } =
+        error instanceof Fault ? error : { code: "bug", message: "It cannot be shown." };
+      say(ws, { error: { code, message } });
       ws.close(CLOSED, "no terminal");
     }
   }
 
-  async #bridge(ws: WebSocket, handle: string, link: HolderLink, { control }: Rights): Promise<void> {
+  async #bridge(
+    ws: WebSocket,
+    handle: string,
+    link: HolderLink,
+    { control, isValid }: Rights,
+  ): Promise<void> {
     const viewer = new TerminalViewer(ws, link);
     ws.on("close", () => {
       this.#giveUp(ws, handle);
       viewer.close();
     });
     ws.on("message", (data, isBinary) => {
-      const message = heardIn(data, isBinary);
+      const message = isValid() ? heardIn(data, isBinary) : undefined;
       if (fieldIn(message, "control") === true) this.#take(ws, handle, control);
       else if (fieldIn(message, "control") === false) this.#giveUp(ws, handle);
       else if (this.#controllers.get(handle) === ws) viewer.obey(message);
@@ -153,8 +166,8 @@ class TerminalViewer {
         },
         { from: this.#at },
       );
-    } catch (error) {
-      if (!(error instanceof Fault)) throw error;
+    } catch {
+      // The holder is gone.
       this.#end();
     }
   }

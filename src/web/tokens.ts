@@ -31,11 +31,21 @@ export function tokensOf(state: Pick<StateDir, "root">): () => readonly StoredTo
     const stats = statSync(tokensFile(state), { throwIfNoEntry: false });
     const now = stats === undefined ? "none" : `${stats.mtimeMs} ${stats.size} ${stats.ino}`;
     if (now !== stamp) {
-      tokens = stats === undefined ? [] : readTokens(state);
+      // A damaged file names no token; `reprise web tokens` reports it.
+      tokens = stats === undefined ? [] : tokensOr(state, []);
       stamp = now;
     }
     return tokens;
   };
+}
+
+function tokensOr(state: Pick<StateDir, "root">, otherwise: readonly StoredToken[]): readonly StoredToken[] {
+  try {
+    return readTokens(state);
+  } catch (error) {
+    if (error instanceof Fault) return otherwise;
+    throw error;
+  }
 }
 
 /** The secret is shown once. */

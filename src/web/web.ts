@@ -6,7 +6,6 @@
 import { createHash, randomBytes } from "node:crypto";
 import { once } from "node:events";
 import type { Server } from "node:http";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { Fault } from "../core/faults.ts";
 import { isErrno } from "../core/errno.ts";
@@ -88,8 +87,8 @@ async function serve(core: Core, options: WebOptions, released: () => void): Pro
     cookie: () => cookie.name,
     log: (line) => options.log(line),
   });
-  const server = requests.create();
-  const port = await listenOn(server, options, core.deps.state.root);
+  const servers = [requests.create(), requests.create()];
+  const port = await listenOn(servers, options, core.deps.state.root);
   cookie.name = `__Host-reprise-${port}`;
   const { url, page } = addNames(names, options, port, deps.state.root);
   let stop: () => void = () => {};
@@ -102,8 +101,10 @@ async function serve(core: Core, options: WebOptions, released: () => void): Pro
     stopped,
     async close() {
       requests.close();
-      server.closeAllConnections();
-      server.close();
+      for (const server of servers) {
+        server.closeAllConnections();
+        server.close();
+      }
       await control.close();
       released();
     },
@@ -135,14 +136,17 @@ function assertSafe({ host, tls, password, behindProxy }: WebOptions): void {
 }
 
 /** A stable address can be bookmarked, and an unusual port has no old service workers of other programs. */
-async function listenOn(server: Server, { host, port }: WebOptions, root: string): Promise<number> {
+async function listenOn(
+  servers: readonly Server[],
+  { host, port }: WebOptions,
+  root: string,
+): Promise<number> {
   const hash = createHash("sha256").update(root).digest().readUInt32BE(0);
   for (let at = 0; at < TRIES; at += 1) {
     const wanted = port ?? FIRST_PORT + ((hash + at) % PORTS);
     try {
-      server.listen({ host, port: wanted, exclusive: true });
-      await once(server, "listening");
-      return (server.address() as AddressInfo).port;
+      await listenEverywhere(servers, host, wanted);
+      return wanted;
     } catch (error) {
       if (isErrno(error, "EADDRINUSE") && port === null) continue;
       const why = isErrno(error) ? (error.code ?? "") : String(error);
@@ -159,6 +163,32 @@ async function listenOn(server: Server, { host, port }: WebOptions, root: string
   throw new Fault("storage_failed", `No port from ${FIRST_PORT} on is free. Give one with --port.`);
 }
 
+/**
+ * A browser may try ::1 before 127.0.0.1 for the same name. Another user who listened there would get the link, so both
+ * addresses are ours, or the port is not used. A system without IPv6 has only one.
+ */
+async function listenEverywhere(
+  [first, second]: readonly Server[],
+  host: string,
+  port: number,
+): Promise<void> {
+  if (first === undefined || second === undefined) return;
+  await listening(first, host, port);
+  if (!LOOPBACK.has(host)) return;
+  try {
+    await listening(second, host === "::1" ? "127.0.0.1" : "::1", port);
+  } catch (error) {
+    if (isErrno(error, "EADDRNOTAVAIL", "EAFNOSUPPORT")) return;
+    await new Promise((closed) => first.close(closed));
+    throw error;
+  }
+}
+
+async function listening(server: Server, host: string, port: number): Promise<void> {
+  server.listen({ host, port, exclusive: true });
+  await once(server, "listening");
+}
+
 /** Fills the names that the server answers to. `page`: the address for a browser, `url` the one for scripts. */
 function addNames(
   names: { hosts: Set<string>; origins: Set<string> } & Names,
@@ -169,9 +199,7 @@ function addNames(
   const scheme = tls === null ? "http" : "https";
   // Its own name gives the page its own cookies, storage and workers.
   const own = `r-${createHash("sha256").update(`web ${root}`).digest("hex").slice(0, 12)}.localhost`;
-  const local = LOOPBACK.has(host)
-    ? [own, "127.0.0.1", "localhost", ...(host === "::1" ? ["[::1]"] : [])]
-    : [host];
+  const local = LOOPBACK.has(host) ? [own, "127.0.0.1", "localhost", "[::1]"] : [host];
   for (const name of local) {
     names.hosts.add(`${name}:${port}`);
     names.origins.add(`${scheme}://${name}:${port}`);

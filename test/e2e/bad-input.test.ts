@@ -26,18 +26,18 @@ function expectRefused(result: Result, code: number, words: RegExp): void {
 describe("handles", () => {
   const cases: [name: string, given: string, code: number, words: RegExp][] = [
     ["empty", "", 2, /it is empty/],
-    ["a path", "../x", 2, /not a handle/],
-    ["an absolute path", "/etc/passwd", 2, /not a handle/],
+    ["a path", "../x", 2, /nor a handle/],
+    ["an absolute path", "/etc/passwd", 2, /nor a handle/],
     ["3 hex", "abc", 2, /at least 4 characters/],
     ["9 hex", "123456789", 2, /a handle has 8 characters, this has 9/],
     ["unknown in upper case", "DEADBEEF", 3, /No run has the handle DEADBEEF/],
     ["unknown", "deadbeef", 3, /No run has the handle deadbeef/],
     ["unknown prefix", "dead", 3, /No run has the handle or name dead/],
     ["unknown run id", "20260101T000000Z-demo-deadbeef", 3, /No run has the handle/],
-    ["emoji", "💥", 2, /not a handle/],
-    ["zero width", "dead\u200bbeef", 2, /not a handle/],
-    ["300 characters", "a".repeat(300), 2, /not a handle|has 8 characters/],
-    ["a control sequence", "\u001b]52;c;x\u0007", 2, /not a handle/],
+    ["emoji", "💥", 2, /nor a handle/],
+    ["zero width", "dead\u200bbeef", 2, /nor a handle/],
+    ["300 characters", "a".repeat(300), 2, /nor a handle|has 8 characters/],
+    ["a control sequence", "\u001b]52;c;x\u0007", 2, /nor a handle/],
   ];
   test.each(cases)("%s", async (_name, given, code, words) => {
     const before = box.runDirectories().length;
@@ -117,7 +117,7 @@ describe("messages", () => {
     ["empty", [""], /empty/],
     ["blank", ["  \t "], /empty/],
     ["blank by stdin", ["--stdin"], /empty/],
-    ["two sources", ["--stdin", "hello"], /from one place/],
+    ["two sources", ["--stdin", "hello"], /Give the message once/],
     ["a file that is not there", ["--message-file", "nope.md"], /cannot be read/],
     ["a directory as file", ["--message-file", "."], /not a regular file/],
     ["an option between the words", ["say", "--quiet", "please"], /--quiet stands between/],

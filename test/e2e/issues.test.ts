@@ -418,7 +418,7 @@ describe("the place of the work", () => {
     box.commit();
     const result = await box.batch("--merge", "--max-agents", "2");
     expect(result).toMatchObject({ code: 10 });
-    expect(result.stdout).toContain("could not be merged: ");
+    expect(result.stdout).toContain("could not be merged into main: ");
     expect(Object.values(box.statuses()).toSorted()).toEqual(["closed", "in_progress"]);
     expect(box.git("status", "--porcelain", "--untracked-files=no", "--", "same.txt")).toBe("");
     expect(existsSync(join(box.cwd, "same.txt"))).toBe(true);

@@ -222,7 +222,7 @@ const messages: readonly Row[] = [
     ...row("49 a prompt like an option", [], 2, /--stdin or --message-file/),
     args: () => ["start", "demo", "--settings={}"],
   },
-  row("a message from two places", ["start", "demo", "x", "--stdin"], 2, /from one place/),
+  row("a message from two places", ["start", "demo", "x", "--stdin"], 2, /Give the message once/),
   row("a message from a device", ["start", "demo", "--message-file", "/dev/zero"], 2, /not a regular file/),
   {
     ...row("a message from a FIFO", [], 2, /not a regular file/),

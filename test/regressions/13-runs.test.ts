@@ -248,7 +248,7 @@ describe("options of resume", () => {
       "--timeout stands between",
     ],
     ["--help between its words", ["what", "does", "--help", "print"], "--help stands between"],
-    ["one of ours after --", ["hi", "--", "--json"], "stands after `--` as a whole"],
+    ["one of ours after --", ["hi", "--", "--json"], "put the whole message after `--`"],
   ])("do not reach the agent: %s", async (_what, words, named) => {
     // Refused before the run is even looked for: an unknown handle would be exit 3.
     expect(await box.run(["resume", "1a2b3c4d", ...words])).toMatchObject({
