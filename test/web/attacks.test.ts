@@ -2,7 +2,8 @@
  * The attacks of docs/web.md that need no browser, each with the answer it gets. The numbers are those of the list there.
  */
 import { spawnSync } from "node:child_process";
-import { readdirSync, readFileSync, statSync } from "node:fs";
+import { readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { until } from "../e2e/sandbox.ts";
@@ -412,6 +413,81 @@ describe("other users and traces", () => {
         "cross-origin-resource-policy": "same-origin",
       });
     }
+  });
+});
+
+describe("found by an independent attack", () => {
+  test("no other program can listen on ::1 at the server's port, where a browser may look first", async () => {
+    const other = createServer();
+    const code = await new Promise<string>((resolve) => {
+      other.on("error", (error: NodeJS.ErrnoException) => resolve(error.code ?? ""));
+      other.listen({ host: "::1", port: Number(box.url.port) }, () => resolve("listens"));
+    });
+    other.close();
+    expect(["EADDRINUSE", "EADDRNOTAVAIL", "EAFNOSUPPORT"]).toContain(code);
+  });
+
+  test("a second `web --read-only` prints a link that can change nothing", async () => {
+    const { link } = await box.json<{ link: string }>(["web", "--read-only", "--no-open"]);
+    const mine = await box.signIn(link.split("#t=")[1]);
+    const stop = { method: "POST", headers: box.page(mine), body: {} };
+    expect((await box.ask(`/api/v1/runs/${handle}/stop`, stop)).status).toBe(403);
+  });
+
+  test("a link works while the wrong sign-ins of a stranger are limited", async () => {
+    await using other = await new WebBox().serve();
+    const wrong = { method: "POST", body: { token: "x".repeat(43) }, headers: { origin: other.origin } };
+    for (let at = 0; at < 12; at += 1) await other.ask("/api/v1/session", wrong);
+    expect(await other.signIn()).toMatchObject({});
+  });
+
+  test("a recording that is a link or a folder, and damaged tokens, do not end the server", async () => {
+    await using other = new WebBox();
+    await other.run(["start", "demo", "hello"]);
+    await other.serve();
+    const mine = await other.signIn();
+    const headers = { cookie: mine.cookie, origin: other.origin };
+    const { runs } = (await other.ask("/api/v1/runs", { headers: other.page(mine) })).body;
+    const events = join(other.runDirectory(String(runs[0].handle)), "attempts/1/events.jsonl");
+    rmSync(events);
+    symlinkSync(events, events);
+    using socket = await other.socket("/api/v1/live", headers).opened();
+    socket.say({ key: mine.key });
+    socket.say({ sub: `conversation/${String(runs[0].handle)}` });
+    await socket.heard((message) => message["error"] !== undefined);
+    writeFileSync(join(other.state, "web", "tokens.json"), "{damaged");
+    using stranger = other.socket("/api/v1/live", { authorization: `Bearer ${"x".repeat(43)}` });
+    expect(await stranger.closed()).toBe(401);
+    expect((await other.ask("/api/v1/runs", { headers: other.page(mine) })).status).toBe(200);
+  });
+
+  test("a revoked token types nothing more", async () => {
+    const token = await box.token("--name", "typist");
+    const run = await box.detach("claude");
+    const headers = { authorization: `Bearer ${token}` };
+    using socket = await box.socket(`/api/v1/runs/${run}/terminal`, headers).opened();
+    await socket.heard(({ ready }) => ready === true);
+    socket.say({ control: true });
+    await socket.heard(({ control }) => control === true);
+    await box.run(["web", "revoke", "typist"]);
+    socket.say({ keys: "TYPED-AFTER" });
+    expect(await socket.closed()).toBe(4401);
+    expect(box.tape(run).includes("TYPED-AFTER")).toBe(false);
+    await box.run(["stop", run]);
+  });
+
+  test("a resume that lost against another stays refused when it is repeated", async () => {
+    const { attempts } = (await box.ask(`/api/v1/runs/${handle}`, { headers: own() })).body;
+    const resume = (message: string) =>
+      box.ask(`/api/v1/runs/${handle}/resume`, {
+        ...{ method: "POST", body: { message, attempt: attempts } },
+        headers: { ...own(), "idempotency-key": `key-of-${message}` },
+      });
+    const both = await Promise.all(["first", "second"].map(resume));
+    expect(both.map(({ status }) => status).toSorted()).toEqual([200, 409]);
+    const loser = both[0]?.status === 409 ? "first" : "second";
+    await until("the winner has ended", () => box.holder(handle) === null || null);
+    expect((await resume(loser)).status).toBe(409);
   });
 });
 
