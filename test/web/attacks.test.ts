@@ -453,6 +453,7 @@ describe("found by an independent attack", () => {
     symlinkSync(events, events);
     using socket = await other.socket("/api/v1/live", headers).opened();
     socket.say({ key: mine.key });
+    await socket.heard(({ ready }) => ready === true);
     socket.say({ sub: `conversation/${String(runs[0].handle)}` });
     await socket.heard((message) => message["error"] !== undefined);
     writeFileSync(join(other.state, "web", "tokens.json"), "{damaged");
