@@ -6,6 +6,7 @@ import type { Option } from "commander";
 import { Fault } from "../core/faults.ts";
 import { HANDLE, readSelector } from "../core/ids.ts";
 import type { RunRecord } from "../core/records.ts";
+import { localTime } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { type Deps, resumeRun, type Watch } from "../run/run.ts";
 import { dryRun } from "../run/inspect.ts";
@@ -16,6 +17,7 @@ import { detach } from "./detach.ts";
 import { inForeground } from "./foreground.ts";
 import { readMessage } from "./message.ts";
 import { isOption, MissingRun, NATIVE_HINT, type Parser } from "./parse.ts";
+import { openScheduled } from "./scheduled-lines.ts";
 import { workingDirectory } from "./start.ts";
 import { printDryRun } from "./summary.ts";
 
@@ -97,6 +99,11 @@ export const command = defineCommand({
       return await resumeLater(context, deps, found, { at: options.at, isJson, ...wish });
     }
     if (options.dryRun === true) return printDryRun(context, options, await dryRun(deps, found, request));
+    const later = (await openScheduled(deps)).get(found.runId);
+    if (later !== undefined)
+      context.log.warn(
+        `a resume of this run is scheduled for ${localTime(later.dueAt, deps.clock.now())} and stays. Cancel it: reprise scheduled cancel ${found.handle}`,
+      );
     const watch: Pick<Watch, "recorded"> = {};
     await using _review = await followReview(deps, found, watch);
     if (options.detach === true)

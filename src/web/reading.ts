@@ -33,7 +33,7 @@ export async function listRows({ deps }: Core, query: Words): Promise<JsonObject
   };
   const runs = await deps.store.listRuns({
     ...filter,
-    ...{ limit, sort: "created" },
+    ...{ limit, sort: "updated" },
     ...(after === undefined ? {} : { after: cursorIn(after) }),
     ...(grep === undefined ? {} : { matches: mentions(grep) }),
   });
@@ -64,14 +64,17 @@ function mentions(grep: string): (run: RunRecord) => boolean {
   };
 }
 
-const cursorOf = ({ createdAt, runId }: RunRecord) =>
-  Buffer.from(JSON.stringify([createdAt, runId])).toString("base64url");
+const cursorOf = ({ createdAt, runId, updatedAt }: RunRecord) =>
+  Buffer.from(JSON.stringify([createdAt, runId, updatedAt])).toString("base64url");
 
-function cursorIn(text: string): { createdAt: string; runId: string } {
-  const [createdAt, runId] = arrayIn(parseObject(`{"a":${Buffer.from(text, "base64url").toString()}}`), "a");
-  if (typeof createdAt !== "string" || typeof runId !== "string")
+function cursorIn(text: string): { createdAt: string; runId: string; updatedAt: string } {
+  const [createdAt, runId, updatedAt] = arrayIn(
+    parseObject(`{"a":${Buffer.from(text, "base64url").toString()}}`),
+    "a",
+  );
+  if (typeof createdAt !== "string" || typeof runId !== "string" || typeof updatedAt !== "string")
     throw new Fault("usage", "The cursor is not one of this server.");
-  return { createdAt, runId };
+  return { createdAt, runId, updatedAt };
 }
 
 export async function showRun(core: Core, handle: string): Promise<JsonObject> {

@@ -69,7 +69,7 @@ const write = (path: string, summary: string, rest: Pick<Route, "run" | "body">)
 });
 
 const RUNS: readonly Route[] = [
-  read("/runs", "List runs, newest first, in parts.", {
+  read("/runs", "List runs, last used first, in parts.", {
     query: z.strictObject({
       ...{ status: word.optional(), engine: word.optional(), tag: word.optional(), grep: word.optional() },
       ...{ after: word.optional(), limit: whole.optional() },

@@ -83,6 +83,10 @@ describe("a scheduled resume", () => {
     expect(await box.json(["show", handle])).toMatchObject({ scheduled: { id: `${handle}-1` } });
     for (const command of ["scheduled", "list", "status"])
       expect((await box.run([command])).stdout).toMatch(new RegExp(`${handle}.*\\d\\d:\\d\\d`));
+    // A person who resumes the run by hand must know that it is resumed again later.
+    expect((await box.run(["resume", handle, "now"])).stderr).toMatch(
+      /warning: a resume of this run is scheduled for .*\d\d:\d\d and stays. Cancel it: reprise scheduled cancel/,
+    );
     expect(await box.json(["list"])).toMatchObject({
       runs: [{ scheduled: { id: `${handle}-1`, state: "waiting" } }],
     });
