@@ -17,6 +17,7 @@ const PARTS: Readonly<Record<string, () => Promise<Part>>> = {
   review: async () => (await import("./review.ts")).review,
   home: async () => (await import("./home.ts")).home,
   issues: async () => (await import("./issues.ts")).issues,
+  web: async () => (await import("./web.ts")).web,
   supervisor: async () => (await import("./supervisor.ts")).supervisor,
 };
 const HISTORY = "bench/results.json";

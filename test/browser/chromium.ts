@@ -21,6 +21,7 @@ export interface Locator {
 export interface Tab {
   goto(url: string): Promise<{ status(): number } | null>;
   reload(): Promise<unknown>;
+  addInitScript(script: { content: string }): Promise<unknown>;
   url(): string;
   title(): Promise<string>;
   screenshot(options: { path: string }): Promise<unknown>;
