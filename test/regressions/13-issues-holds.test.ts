@@ -75,7 +75,7 @@ test("a run that waits for the end of a limit belongs to the batch until the iss
     ["rm", "--discard-work", handle],
   ]);
   expect((await box.run(["list"])).stdout).toMatch(
-    new RegExp(`^${handle} +demo +failed \\(waiting\\) `, "m"),
+    new RegExp(`^${handle} +demo +limited \\(waiting\\) `, "m"),
   );
   expect((await box.run(["stop", handle])).stdout).toContain("Issue a is interrupted.");
   expect(await box.run(["resume", handle, "--dry-run"])).toMatchObject({ code: 0 });

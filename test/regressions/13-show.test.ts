@@ -46,7 +46,7 @@ test.skipIf(!HAS_TMUX)(
     expect(summary[begin]).toMatch(/^handle {3}\w{8} {3}\(cannot be resumed: \S/);
     expect(summary[begin + 1]).toMatch(/^ {9}\S/);
     const labels =
-      /^(run|engine|status|name|message|cwd|session|launch|home|directory|copy|attempt \d|next) /;
+      /^(run|engine|status|name|message|cwd|tokens|session|launch|home|directory|copy|attempt \d|next) /;
     const show = async () => {
       const shown = await rows(`reprise show ${handle}`);
       const from = shown.findIndex((row) => row.startsWith("run "));
