@@ -1,4 +1,5 @@
 /** Brings a removed run back from the trash: its recordings, its conversation, and its worktree with git's record of it. */
+import { realpathSync } from "node:fs";
 import { join } from "node:path";
 import { assertOwnState } from "../../state/identity.ts";
 import { lstat } from "../../state/files.ts";
@@ -65,6 +66,10 @@ function selectTrashed(deps: Deps, given: string): Trashed {
   });
 }
 
+function isBelow(place: string, folder: string): boolean {
+  return [folder, realpathSync(folder)].some((one) => place.startsWith(`${one}/`));
+}
+
 async function assertFree(deps: Deps, found: Trashed, record: GitRecord | null): Promise<void> {
   const { runId, handle, path, branch } = found;
   const place = join(deps.state.runsRoot, runId);
@@ -74,7 +79,8 @@ async function assertFree(deps: Deps, found: Trashed, record: GitRecord | null):
   if (found.record !== null && record === null) throw refuse(recordLost(found), { path });
   await assertNotNeeded(deps, inTrash(found), { what: `Run ${handle} was not restored`, discardWork: null });
   const other = record === null || branch === null ? null : await checkoutOf(deps, record, branch);
-  if (other === null) return;
+  // A removal that was killed may have left the branch checked out in the trash itself.
+  if (other === null || isBelow(other, path)) return;
   throw refuse(
     `its branch ${shortOf(branch ?? "")} is checked out in ${other}. Free it first: git -C ${shellWord(other)} switch --detach`,
     { path: other },
