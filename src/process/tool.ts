@@ -28,10 +28,13 @@ export async function runTool(
     stopping ??= endTree(child.identity, "", { interruptMs: 0, terminateMs: 0 }, "kill");
   };
   let timedOut = false;
-  const timer = setTimeout(() => {
+  const expire = () => {
     timedOut = true;
     stop();
-  }, timeoutMs);
+  };
+  const timer = setTimeout(expire, timeoutMs);
+  // Without any time, even a fast program is too slow: a timer might fire after its end.
+  if (timeoutMs <= 0) expire();
   options.signal?.addEventListener("abort", stop, { once: true });
   if (options.signal?.aborted === true) stop();
   const exit = await child.ended;
